@@ -150,6 +150,11 @@ class DriverScene:
     def count(self, event: str) -> int:
         return sum(each["event"] == event for each in self.recorded())
 
+    def wait_for_more(self, driver: subprocess.Popen[bytes], count: int) -> None:
+        """Wait until so many more lines are recorded, or the driver has ended."""
+        wanted = len(self.recorded()) + count
+        wait_until(lambda: driver.poll() is not None or len(self.recorded()) >= wanted, 60)
+
     def finish(self, driver: subprocess.Popen[bytes]) -> status.JobStatus:
         """Wait for the end of the driver, and return that of the job, as the decision log has it."""
         self.fetched()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kedge.engines.base import Task
 from kedge.engines.kubernetes.objects import labels
+from kedge.engines.kubernetes.pods.pod_end import is_over
+from kedge.engines.kubernetes.pods.waiting import PodWait
 from kedge.quick_dataclasses import dataclass
-
-_TERMINAL = ("Succeeded", "Failed")
 
 
 class PodKey(NamedTuple):
@@ -35,7 +35,8 @@ class AttemptPod:
     """Times are from time.monotonic(). `pod` is the object as it was seen last. `asked` is when it was created, or
     found. `create_at` is when it may be created, `tries` how often that has failed, and `trouble` why. `delete_at` is
     when it is deleted if it is not over, by this driver, with `grace_sec`, and `deleting` whether it was.
-    `terminating` is since when it is being deleted, by whomever. `removed`: its object is not there any more. `told`:
+    `terminating` is since when it is being deleted, by whomever; `hung_sec` for how long its node had not confirmed
+    that when the deletion was `forced`. `removed`: its object is not there any more. `told`:
     the backend knows that it is over."""
 
     key: PodKey
@@ -54,6 +55,13 @@ class AttemptPod:
     terminating: float | None = None
     removed: bool = False
     told: bool = False
+    hung_sec: float = 0.0
+    wait: PodWait | None = None
+    wait_since: float = 0.0
+    events: Sequence[Mapping[str, Any]] = ()
+    events_asked: float = 0.0
+    asks_last: bool = False
+    has_last_events: bool = False
 
     def sees(self, pod: Mapping[str, Any], now: float) -> None:
         """It is like this."""
@@ -61,13 +69,8 @@ class AttemptPod:
         self.stage = max(self.stage, PodStage.THERE)
         if self.terminating is None and pod["metadata"].get("deletionTimestamp"):
             self.terminating = now
-        if is_terminal(pod):
+        if is_over(pod):
             self.stage = PodStage.OVER
-
-
-def is_terminal(pod: Mapping[str, Any]) -> bool:
-    """Whether the kubelet has said that all containers have ended."""
-    return pod.get("status", {}).get("phase") in _TERMINAL
 
 
 def key_of(pod: Mapping[str, Any]) -> PodKey | None:

@@ -54,7 +54,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here
         place = place_of(here, plan, chosen, server.port, keys.certificate)
         pods = TaskPods(
             here.api, labels.of_component(here.owner.name, labels.TASK), here.owner.uid,
-            RunPodPlans(plan, chosen, place), RunPodWords(plan, chosen), here.decisions,
+            RunPodPlans(plan, chosen, place), RunPodWords(chosen), here.decisions,
             lambda text: log(JobEvent.NOTE, text=text), chosen.lost_node_sec,
         )  # fmt: skip
         anchor = AnchorWatch(here.api, here.owner.name, here.owner.uid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
@@ -37,7 +38,15 @@ class PodLookedUp(NamedTuple):
     pod: dict[str, Any] | None
 
 
-PodAnswer = PodCreated | PodDeletion | PodLookedUp
+class PodEvents(NamedTuple):
+    """The events about a pod; none if they cannot be had. `last`: they were asked for after its end."""
+
+    key: PodKey
+    events: list[dict[str, Any]]
+    last: bool
+
+
+PodAnswer = PodCreated | PodDeletion | PodLookedUp | PodEvents
 
 
 class PodCalls:
@@ -109,6 +118,16 @@ class PodCalls:
         except ApiError:
             return  # it is asked again with the next list
         self._news(PodLookedUp(key, found if found and found["metadata"]["uid"] == uid else None))
+
+    def ask_events(self, key: PodKey, uid: str, *, last: bool) -> None:
+        """Ask what the cluster says about a pod."""
+        self._pool.submit(self._ask_events, key, uid, last)
+
+    def _ask_events(self, key: PodKey, uid: str, last: bool) -> None:
+        found: list[dict[str, Any]] = []
+        with suppress(ApiError):
+            found = self._api.events_of(uid)
+        self._news(PodEvents(key, found, last))
 
     def close(self) -> None:
         """Nothing more is begun."""

@@ -1,47 +1,73 @@
-"""What the pods of a run's tasks say about themselves."""
+"""What the pods of a run's tasks say about themselves: that they are over, or why they do not run, and since when."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.kubernetes.in_driver.attempt_pod import AttemptPod, PodStage
 from kedge.engines.kubernetes.options import KubernetesOptions
-from kedge.plan.model import Plan
+from kedge.engines.kubernetes.pods import fields, pod_end, waiting
+from kedge.engines.kubernetes.pods.containers import PodEnd
+from kedge.engines.kubernetes.pods.pod_end import Asked
+from kedge.engines.kubernetes.pods.waiting import WaitLimit
+from kedge.spec.units import seconds
 
-_OOM = "OOMKilled"
+_SOON_SEC, _AGAIN_SEC = 5.0, 15.0  # until the events of a pod that does not begin are asked for
 
 
 class RunPodWords:
     """It is a PodWords."""
 
-    def __init__(self, plan: Plan, options: KubernetesOptions) -> None:
-        self._plan, self._options = plan, options
+    def __init__(self, options: KubernetesOptions) -> None:
+        self._limits = {
+            WaitLimit.AT_ONCE: 0.0,
+            WaitLimit.IMAGE_WAIT: seconds(options.image_wait),
+            WaitLimit.PENDING: seconds(options.pending),
+        }
 
     def gone(self, pod: AttemptPod, now: float) -> Gone | None:
-        """Why nothing of a task attempt runs any more; None if something does."""
-        if pod.stage != PodStage.OVER:
+        """Why nothing of a task attempt runs any more, or ever will; None if it does or may. While its task's container
+        has ended and its agent still sends what is left, only what no agent knows is said."""
+        if pod.pod is None:
+            return _gone(pod, PodEnd(GoneKind.DELETED)) if pod.removed else None
+        end = pod_end.of_pod(pod.pod, _asked(pod), pod.events, gone=pod.removed)
+        if end is None:
+            return self._waited(pod, now)
+        by_signal = end.code is not None and end.code < 0
+        if pod.stage != PodStage.OVER and end.reason == GoneKind.ENDED and not by_signal:
             return None
-        status: dict[str, Any] = (pod.pod or {}).get("status", {})
-        ended = _ended(status)
-        kind = GoneKind.OUT_OF_MEMORY if ended.get("reason") == _OOM else GoneKind.ENDED
-        if not ended and pod.terminating is not None and not pod.deleting:
-            kind = GoneKind.CANCELLED
-        if pod.forced:
-            kind = GoneKind.NODE_LOST
-        text = ": ".join(filter(None, (status.get("reason"), status.get("message"))))
-        return Gone(pod.key.task, pod.key.attempt, kind, text, ended.get("exitCode"))
+        return _gone(pod, end)
+
+    def _waited(self, pod: AttemptPod, now: float) -> Gone | None:
+        """It does not run; whether it has waited for too long."""
+        assert pod.pod
+        wait = waiting.of_pod(pod.pod, pod.events, pod.wait)
+        if not (wait and pod.wait and wait.deadline == pod.wait.deadline):
+            pod.wait_since = now
+        pod.wait = wait
+        if wait is None or wait.end is None or now - pod.wait_since < self._limits.get(wait.deadline, math.inf):
+            return None
+        return _gone(pod, wait.end)
+
+    def wants_events(self, pod: AttemptPod, now: float) -> bool:
+        """Whether the events of a pod may say more than the pod."""
+        if pod.pod is None or pod.told:
+            return False
+        if pod.stage == PodStage.OVER:
+            return not pod.has_last_events and pod_end.needs_events(pod.pod, _asked(pod), gone=pod.removed)
+        begins = pod.wait is not None and fields.node(pod.pod) != ""
+        return begins and now - pod.asked > _SOON_SEC and now - pod.events_asked > _AGAIN_SEC
 
     def pending(self, pod: AttemptPod) -> str:
         """Why its container does not run yet; empty if it does."""
-        conditions = (pod.pod or {}).get("status", {}).get("conditions") or ()
-        return next((str(each.get("message", "")) for each in conditions if each.get("reason") == "Unschedulable"), "")
+        return pod.wait.words if pod.wait else ""
 
 
-def _ended(status: dict[str, Any]) -> dict[str, Any]:
-    """How the task's container has ended; empty if it has not."""
-    for each in status.get("containerStatuses") or ():
-        if each.get("name") == "app":
-            found: dict[str, Any] = each.get("state", {}).get("terminated") or {}
-            return found
-    return {}
+def _asked(pod: AttemptPod) -> Asked:
+    return Asked(deleted=pod.deleting, forced=pod.forced, waited_sec=round(pod.hung_sec))
+
+
+def _gone(pod: AttemptPod, end: PodEnd) -> Gone:
+    found = pod_end.gone(end, pod.key.task, pod.key.attempt)
+    return found._replace(task_attempt=pod.key.task_attempt)

@@ -20,9 +20,11 @@ from kedge.engines.kubernetes.in_driver.pod_calls import (
     PodCalls,
     PodCreated,
     PodDeletion,
+    PodEvents,
     PodLookedUp,
 )
 from kedge.engines.kubernetes.in_driver.pod_watch import DELETED, PodSeen, PodsListed, PodWatch
+from kedge.engines.kubernetes.pods import fields
 from kedge.errors import CannotRun
 
 _LOOK_SEC = 2.0  # between looks at pods that wait, or are being deleted
@@ -48,6 +50,9 @@ class PodWords(Protocol):
 
     def gone(self, pod: AttemptPod, now: float) -> Gone | None:
         """Why nothing of a task attempt runs any more, or will ever run; None if it does or may."""
+
+    def wants_events(self, pod: AttemptPod, now: float) -> bool:
+        """Whether the events about a pod may say more."""
 
     def pending(self, pod: AttemptPod) -> str:
         """Why its container does not run yet; empty if it does."""
@@ -133,7 +138,7 @@ class TaskPods:
             self._end_at(old, time.monotonic() + _LEAVE_SEC)
         name = str(self._plans.pod(key)["metadata"]["name"])
         if self._record.was_created(name):
-            self._tell(self._made(key, name), Gone(task, attempt, GoneKind.CANCELLED, f"the pod {name} was deleted"))
+            self._tell(self._made(key, name), Gone(task, attempt, GoneKind.DELETED, f"the pod {name}"))
         else:
             self._add(key)
 
@@ -237,6 +242,10 @@ class TaskPods:
             self._deleted(self._pods[news.key], news, now)
         elif isinstance(news, PodLookedUp) and news.pod is None:
             self._has_gone(self._pods[news.key], now)
+        elif isinstance(news, PodEvents):
+            pod = self._pods[news.key]
+            pod.events, pod.has_last_events = news.events, pod.has_last_events or news.last
+            self._look(pod, now)
 
     def _take_list(self, news: PodsListed, now: float) -> None:
         seen = {pod["metadata"]["uid"] for pod in news.pods}
@@ -289,19 +298,29 @@ class TaskPods:
 
     def _look(self, pod: AttemptPod, now: float) -> None:
         """See whether a pod is over, and do what is due."""
-        if pod.stage in (PodStage.THERE, PodStage.OVER) and not pod.told:
-            if gone := self._words.gone(pod, now):
-                if pod.stage != PodStage.OVER:  # it will never run, but is still there
-                    self._end_at(pod, now)
-                    pod.told = True
-                    self._gone.append(gone._replace(task_attempt=pod.key.task_attempt))
-                else:
-                    self._tell(pod, gone)
-            elif pod.stage == PodStage.OVER:
-                self._tell(pod, self._gone_of(pod, GoneKind.ENDED, ""))
+        if pod.stage >= PodStage.THERE and not pod.told and not self._asks_events(pod, now):
+            self._judge(pod, now)
         if not pod.removed and (pod.stage == PodStage.THERE or pod.delete_at is not None):
             self._end_due(pod, now)
             self._look_at = min(self._look_at, now + _LOOK_SEC)
+
+    def _asks_events(self, pod: AttemptPod, now: float) -> bool:
+        """Whether nothing is known before the events about a pod are."""
+        if self._words.wants_events(pod, now) and not (pod.stage == PodStage.OVER and pod.asks_last):
+            pod.events_asked, pod.asks_last = now, pod.stage == PodStage.OVER
+            self._calls.ask_events(pod.key, pod.uid, last=pod.asks_last)
+        return pod.asks_last and not pod.has_last_events
+
+    def _judge(self, pod: AttemptPod, now: float) -> None:
+        """Tell the backend if a pod is over, or will never run."""
+        gone = self._words.gone(pod, now)
+        if pod.stage == PodStage.OVER:
+            self._tell(pod, gone or self._gone_of(pod, GoneKind.ENDED, ""))
+        elif gone:
+            pod.told = True
+            self._gone.append(gone)
+            if pod.pod and not fields.terminated(pod.pod, fields.APP):  # else its agent sends what is left
+                self._end_at(pod, now)
 
     def _end_at(self, pod: AttemptPod, when: float, *, finished: bool = False) -> None:
         """It shall be deleted then, if it is not over before, or even so."""
@@ -322,9 +341,9 @@ class TaskPods:
         grace = pod.pod["metadata"].get("deletionGracePeriodSeconds") or 0
         assert pod.terminating is not None
         if now >= pod.terminating + grace + self._lost_sec:
-            pod.forced = True
+            pod.forced, pod.hung_sec = True, now - pod.terminating
             node = pod.pod.get("spec", {}).get("nodeName", "")
-            waited = duration_text(round(now - pod.terminating))
+            waited = duration_text(round(pod.hung_sec))
             self._say(
                 f"{pod.key.task}: its pod {pod.name} was being deleted for {waited} and node {node} has not confirmed "
                 "its end: the pod was removed by force, so that what ran there may still run"
@@ -335,10 +354,8 @@ class TaskPods:
         """Create the pods that may be created now: a task has one at a time."""
         waiting, self._waiting = self._waiting, []
         for pod in waiting:
-            others = (each for each in self._of_task[pod.key.task] if each is not pod)
-            if pod.create_at > now or any(each.stage in (PodStage.CREATING, PodStage.THERE) for each in others):
+            if self._must_wait(pod, now):
                 self._waiting.append(pod)
-                pod.create_at = max(pod.create_at, now + _AGAIN_SEC)
                 continue
             try:
                 secret = self._plans.secret(pod.key.attempt, self._tokens[pod.key.attempt])
@@ -348,3 +365,9 @@ class TaskPods:
                 continue
             pod.stage, pod.asked = PodStage.CREATING, now
             self._calls.create(pod.key, made, secret)
+
+    def _must_wait(self, pod: AttemptPod, now: float) -> bool:
+        others = (each for each in self._of_task[pod.key.task] if each is not pod)
+        if pod.create_at <= now and any(each.stage in (PodStage.CREATING, PodStage.THERE) for each in others):
+            pod.create_at = now + _AGAIN_SEC
+        return pod.create_at > now
