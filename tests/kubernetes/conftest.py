@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import runtime_image
 from tests.e2e.conftest import image, shared
 
 from . import images, sharing
 from .cluster import Cluster
+from .kedge_on_kubernetes import OnKubernetes
 from .namespaces import Namespace
 from .own_cluster import OwnCluster
 
@@ -29,6 +31,13 @@ def own_cluster(any_cluster: Cluster, image: Callable[[str], str]) -> OwnCluster
         pytest.skip("the test disturbs a cluster, so it needs one that the tests have started")
     images.load_once(any_cluster, image("busybox"))
     return any_cluster
+
+
+@pytest.fixture(scope="session")
+def with_runtime(own_cluster: OwnCluster) -> OwnCluster:
+    """The same. Its nodes have the image of kedge's runtime."""
+    images.load_runtime(own_cluster, runtime_image.archive)
+    return own_cluster
 
 
 @pytest.fixture
@@ -57,3 +66,13 @@ def namespace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Namesp
     yield made
     print(made.describe())
     made.close()
+
+
+@pytest.fixture
+def kedge(
+    with_runtime: OwnCluster, namespace: Namespace, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OnKubernetes]:
+    """kedge, whose jobs run in the namespace of the test."""
+    command = OnKubernetes(tmp_path, namespace, tmp_path_factory.getbasetemp().parent / "cache")
+    yield command
+    command.close()

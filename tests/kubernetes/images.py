@@ -10,7 +10,7 @@ import json
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,15 +48,14 @@ def pause(file: Path) -> Path:
     return file
 
 
-def load(cluster: OwnCluster, file: Path, name: str = "") -> None:
-    """Give both nodes the images of an archive, as `podman save` writes it, or an OCI layout, which has no name."""
-    named = [f"--index-name={name}"] if name else []
+def load(cluster: OwnCluster, file: Path) -> None:
+    """Give both nodes the images of an archive."""
     started = []
     for node in NODES:
         argv = ["ctr", f"--address={cluster.folder}/{node}/containerd.sock", "--namespace=k8s.io", "images", "import"]
         started.append(
             subprocess.Popen(
-                [*argv, *named, str(file)],
+                [*argv, str(file)],
                 env=environment(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -87,13 +86,13 @@ def load_once(cluster: OwnCluster, name: str) -> None:
             mark.touch()
 
 
-def load_layout(cluster: OwnCluster, layout: Path, name: str, folder: Path) -> None:
-    """Give both nodes the image of an OCI layout."""
-    file = folder / "layout.tar"
-    with tarfile.open(file, "w") as tar:
-        tar.add(layout, ".")
-    load(cluster, file, name)
-    file.unlink()
+def load_runtime(cluster: OwnCluster, make: Callable[[], Path]) -> None:
+    """Give both nodes the image of the runtime, which is made once for all processes."""
+    mark = cluster.folder / "images" / "runtime"
+    with locked(mark.with_name("lock")):
+        if not mark.exists():
+            load(cluster, make())
+            mark.touch()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from kedge.engines.kubernetes import setup
 from kedge.testing.wait import wait_until
 
 from . import certificates
@@ -13,17 +14,15 @@ from .cluster import DEADLINE, Cluster
 from .own_cluster import OwnCluster
 
 ACCOUNT = "kedge"  # of the driver
-_GROUP = "rbac.authorization.k8s.io"
 
 
 class Namespace:
-    """`kubeconfig` is the user's, who may do nothing elsewhere. The driver's account and its role are `driver`'s."""
+    """`kubeconfig` is the user's, who may do nothing elsewhere."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster = cluster
         self.name = f"kedge-test-{os.urandom(5).hex()}"
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
-        cluster.apply(*driver_objects(), namespace=self.name)
         self.kubeconfig = self._user(folder)
         # Pods of an account that was made just now are refused until its token is there.
         for account in ("default", ACCOUNT):
@@ -87,48 +86,16 @@ class Namespace:
             file = folder / "kubeconfig"
             file.write_text(self.cluster.kubectl("config", "view", "--raw", "--minify", "--flatten"))
             self.cluster.kubectl("config", "set-context", "--current", f"--namespace={self.name}", kubeconfig=file)
+            self._allow()
             return file
         name = f"user-{self.name}"
         place = self.cluster.folder / "certificates"
         certificates.sign(place, name, f"/CN={name}")
         file = place / f"{name}.kubeconfig"
         certificates.write_kubeconfig(file, place, name, self.cluster.addresses, self.name)
-        subject = {"kind": "User", "name": name, "apiGroup": _GROUP}
-        self.cluster.apply(*_granted("user", USER_RULES, subject), namespace=self.name)
+        self._allow(name)
         return file
 
-
-def driver_objects() -> list[dict[str, Any]]:
-    """The driver's account with its role."""
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}
-    return [account, *_granted(ACCOUNT, DRIVER_RULES, {"kind": "ServiceAccount", "name": ACCOUNT})]
-
-
-def _rule(groups: str, resources: str, verbs: str) -> dict[str, list[str]]:
-    return {"apiGroups": [groups], "resources": resources.split(), "verbs": verbs.split()}
-
-
-DRIVER_RULES = [
-    _rule("", "pods", "create get list watch delete patch"),
-    _rule("", "configmaps", "create get list watch update patch"),
-    _rule("", "secrets", "create get update delete"),
-    _rule("", "events", "create list get"),
-    _rule("coordination.k8s.io", "leases", "create get update"),
-]
-USER_RULES = [
-    _rule("", "configmaps secrets services", "create get list watch update patch delete"),
-    _rule("", "pods", "create get list watch delete"),
-    _rule("", "pods/log", "get"),
-    _rule("", "pods/exec pods/portforward", "create get"),
-    _rule("", "events persistentvolumeclaims", "get list"),
-    _rule("batch", "jobs", "create get list watch delete"),
-    _rule("coordination.k8s.io", "leases", "get"),
-]
-
-
-def _granted(name: str, rules: list[dict[str, list[str]]], subject: dict[str, str]) -> list[dict[str, Any]]:
-    version = f"{_GROUP}/v1"
-    role = {"apiVersion": version, "kind": "Role", "metadata": {"name": name}, "rules": rules}
-    reference = {"kind": "Role", "name": name, "apiGroup": _GROUP}
-    binding = {"apiVersion": version, "kind": "RoleBinding", "metadata": {"name": name}, "roleRef": reference}
-    return [role, {**binding, "subjects": [subject]}]
+    def _allow(self, *users: str) -> None:
+        """What an administrator applies once so that users can run jobs."""
+        self.kubectl("apply", "--filename=-", given=setup.manifests(self.name, ACCOUNT, users, (), None, None))
