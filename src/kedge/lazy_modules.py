@@ -177,7 +177,10 @@ LATE = {
         "kedge.engines.installed",
         "kedge.engines.kubernetes.setup",
     ),
-    "kedge.engines.kubernetes.access.fetching": ("kedge.engines.kubernetes.access.importing",),
+    "kedge.engines.kubernetes.access.fetching": (
+        "kedge.engines.kubernetes.access.importing",
+        "kedge.engines.kubernetes.access.tunnel",
+    ),
     "kedge.engines.kubernetes.api": ("kedge.engines.kubernetes.transport.kubeconfig",),
     "kedge.engines.kubernetes.engine": (
         "kedge.engines.kubernetes.access.exec",

@@ -14,7 +14,7 @@ from kedge.engines.base import Task
 from kedge.errors import CannotRun, InputError
 from kedge.jobs import runs, ssh_keys, task_names
 from kedge.own_files import replace_file
-from kedge.runs import status
+from kedge.runs import copies, status
 from kedge.runs.folder import Run
 from kedge.states import State
 
@@ -40,7 +40,8 @@ def config(found: Run, name: str) -> tuple[str, str]:
     known = ssh_keys.public_line(values[JOB_SSH_HOST_KEY])
     replace_file(folder / "known_hosts", f"{_HOST_KEY_NAME} {known}\n".encode())
     replace_file(folder / "id", values[JOB_SSH_KEY].encode())
-    text = _block(alias, host, port, folder, with_key=_has_job_key(found, task))
+    proxy = copies.tunnel(found, task.role, task.task_index, host, port)
+    text = _block(alias, host, port, folder, with_key=_has_job_key(found, task), proxy=proxy)
     path = folder / f"{alias}.config"
     replace_file(path, text.encode())
     return str(path), alias
@@ -49,6 +50,7 @@ def config(found: Run, name: str) -> tuple[str, str]:
 def _secrets(found: Run, folder: Path) -> dict[str, str]:
     """The values of the job's secrets, by name. OSError, ValueError."""
     if found.cluster.exists:
+        copies.fetch_secrets(found)
         values: dict[str, str] = found.cluster.read(found.cluster.secrets)["texts"]
     else:
         values = json.loads(untrusted.read_path(str(folder / SECRET_VALUES), _LARGEST))
@@ -110,8 +112,9 @@ def _has_job_key(found: Run, task: Task) -> bool:
     return any(parameters.get("jobssh") for parameters in _servers(found, task))
 
 
-def _block(alias: str, host: str, port: int, folder: Path, *, with_key: bool) -> str:
+def _block(alias: str, host: str, port: int, folder: Path, *, with_key: bool, proxy: str) -> str:
     key = f'    IdentityFile "{folder}/id"\n    IdentitiesOnly yes\n' if with_key else ""
+    key += f"    ProxyCommand {proxy.replace('%', '%%')}\n" if proxy else ""
     return f"""\
 Host {alias}
     HostName {host}

@@ -59,6 +59,20 @@ def import_runs(engine: str, options: Mapping[str, Any], jobs: Path, wanted: str
     load_place(FETCH[engine]).import_runs(options, jobs, wanted)
 
 
+def tunnel(run: Run, role: str, index: int, host: str, port: int) -> str:
+    """The shell command that connects to a port of a task of a run in a cluster; empty if none is needed."""
+    if not is_copy(run):
+        return ""
+    text: str = load_place(FETCH[_engine(run)]).tunnel(run, role, index, host, port)
+    return text
+
+
+def fetch_secrets(run: Run) -> None:
+    """Bring the values of secrets of a run in a cluster here, unless they are. CannotRun; OSError, ValueError."""
+    if is_copy(run) and not run.cluster.secrets.exists():
+        load_place(FETCH[_engine(run)]).fetch_secrets(run)
+
+
 class KeptFresh:
     """A context in which a thread fetches the news of a run, with its logs. It begins with the first call of `look`
     after the run has been submitted, which returns when all is here that was there before, or nothing can be reached.

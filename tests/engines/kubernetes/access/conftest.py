@@ -7,6 +7,7 @@ import os
 import subprocess
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 from tests.engines.kubernetes.access.copying import SERVE
@@ -85,8 +86,9 @@ class ClusterScene:
         self.processes.append(process)
 
         def forward() -> None:
-            while data := call.read():
-                process.stdin.write(data)
+            with suppress(ValueError, OSError):  # the client has gone
+                while data := call.read():
+                    process.stdin.write(data)
             process.stdin.close()
 
         threading.Thread(target=forward, daemon=True).start()

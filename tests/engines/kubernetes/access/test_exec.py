@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,9 @@ def joined(call, scene) -> int:
     process = subprocess.Popen(argv, stdin=-1, stdout=-1, stderr=-1, bufsize=0)
 
     def forward() -> None:
-        while data := call.read():
-            process.stdin.write(data)
+        with suppress(ValueError, OSError):  # the client has gone
+            while data := call.read():
+                process.stdin.write(data)
         process.stdin.close()
 
     def errors() -> None:

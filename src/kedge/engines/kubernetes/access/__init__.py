@@ -15,5 +15,6 @@ fetching          fetches what is new, once or until the end
 importing         runs that other machines have submitted
 liveness          what Kubernetes says of a run
 exec              runs a program beside a task
+tunnel            program: connects to a port of a task
 requests          what the owner asks of the driver
 """

@@ -5,8 +5,13 @@ Registered in `kedge.lazy_modules.FETCH`: see kedge.runs.copies.
 
 from __future__ import annotations
 
+import base64
 import importlib
+import io
+import json
 import os
+import posixpath
+import tarfile
 import threading
 import time
 from collections.abc import Mapping
@@ -14,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kedge.engines.base import Task, TaskAttempt
 from kedge.engines.kubernetes.access import copy_state, submitted
 from kedge.engines.kubernetes.access.copy_rules import CopyOrder
 from kedge.engines.kubernetes.access.copy_session import CopySession
@@ -29,6 +35,7 @@ from kedge.runs.liveness import has_end
 _BUSY_SEC = 5.0  # how long another process may need for what it fetches
 _AGAIN_SEC = 1.0  # between two tries to reach a run
 _SAVE_SEC = 5.0  # between two records of how new the copy is
+_LARGEST_SECRETS = 16 << 20  # bytes
 ALL_OUTPUTS = ("",)
 
 
@@ -99,6 +106,32 @@ class _Copying:
         with suppress(CannotRun, OSError):
             self.session.close()
         self._copy.close()
+
+
+def tunnel(run: Run, role: str, index: int, host: str, port: int) -> str:
+    """The shell command that connects its input and output to a port in the pod of a running task."""
+    program = importlib.import_module("kedge.engines.kubernetes.access.tunnel")
+    job_attempt = run.attempts()[-1]
+    task_attempt = max(
+        (each.task_attempt for each in run.tasks(job_attempt) if (each.role, each.task_index) == (role, index)),
+        default=0,
+    )
+    text: str = program.command(run, TaskAttempt(Task(role, index), job_attempt, task_attempt), host, port)
+    return text
+
+
+def fetch_secrets(run: Run) -> None:
+    """Bring the values of a run's secrets, which its submitter has, to this machine. CannotRun; OSError, ValueError."""
+    found = SubmittedRun(run)
+    secret = found.api.get("Secret", found.names.driver_secret)
+    if secret is None:
+        raise CannotRun(f"{run.id} has no secrets in the cluster any more")
+    packed = base64.b64decode(str((secret.get("data") or {}).get(posixpath.basename(pod_paths.SEED), "")))
+    name = run.cluster.secrets.name
+    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
+        member = archive.extractfile(f"{run.cluster.folder.name}/{name}")
+        data = member.read(_LARGEST_SECRETS) if member else b""
+    run.cluster.write(run.cluster.secrets, json.loads(data))
 
 
 def stream(found: SubmittedRun) -> ExecCopyStream:
