@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +70,23 @@ class ClusterPlaces:
             rules=self._rules,
             exit_spec=self._exit_spec,
             time_limits=limits,
-            storages={
-                mount.name: str(self._run.storages / mount.name) if self._shared else mount.folder
-                for mount in self._plan.mounts
-                if mount.folder
-            },
+            storages=dict(self._storages()),
         )
         clear(folder)  # an earlier attempt of a task may have put something there
         os.makedirs(folder)
         spec = task_spec(self._plan, *task, placement)
         write_json(Path(folder, SPEC_FILE), spec.to_json(), mode=0o644, synced=False)
         return spec
+
+    def _storages(self) -> Iterator[tuple[str, str]]:
+        """Where a task finds its storages: by links in the run folder, or mounted where the job wants them if its node
+        does not have that folder."""
+        for name, path in self._plan.mount_paths.items():
+            mount = next(each for each in self._plan.mounts if each.name == name)
+            if self._shared and mount.folder:
+                yield name, str(self._run.storages / name)
+            elif not self._shared and mount.place:
+                yield name, path
 
     def files(self) -> dict[str, Any]:
         """The content of the files that a TaskSpec names, by the last part of their names, for nodes that do not have

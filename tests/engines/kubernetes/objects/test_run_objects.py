@@ -114,9 +114,9 @@ def test_code_may_be_on_a_volume() -> None:
     plan = planned({"worker": role(1, 1, 100)}, workdir=os.path.dirname(__file__))
     place = PLACE._replace(code_pieces=0, code_on_volume=True)
     pod = task_pod(plan, Task("worker", 0), 0, 0, KubernetesOptions(code_volume="code-claim"), place)
-    (volume,) = (each for each in pod["spec"]["volumes"] if each["name"] == "code")
+    (volume,) = (each for each in pod["spec"]["volumes"] if each["name"] == "claim-code-claim")
     assert volume["persistentVolumeClaim"] == {"claimName": "code-claim"}
-    (mount,) = (each for each in container(pod, "prepare")["volumeMounts"] if each["name"] == "code")
+    (mount,) = (each for each in container(pod, "prepare")["volumeMounts"] if each["mountPath"] == "/kedge/code")
     assert mount["subPath"] == "train-abc2345"
 
 

@@ -31,7 +31,8 @@ def mounted(options: KubernetesOptions, *mounts: Mount) -> list[tuple[Any, Any]]
     """The volumes and mounts that the storages add to the pod of a task."""
     pod = task_pod(plan(*mounts), Task("worker", 0), 0, 0, options, PLACE)
     volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
-    found = [each for each in container(pod, "app")["volumeMounts"] if each["name"].startswith("storage-")]
+    paths = {mount.path for mount in mounts}
+    found = [each for each in container(pod, "app")["volumeMounts"] if each["mountPath"] in paths]
     return [(volumes[each["name"]], each) for each in found]
 
 
@@ -54,7 +55,7 @@ def mounted(options: KubernetesOptions, *mounts: Mount) -> list[tuple[Any, Any]]
 )  # fmt: skip
 def test_where_a_storage_comes_from(mount: Mount, source: dict[str, Any], below: str | None) -> None:
     ((volume, found),) = mounted(HOST, mount)
-    assert volume == {"name": "storage-a", **source}
+    assert volume == {"name": "claim-c" if mount.claim else "storage-a", **source}
     assert found["mountPath"] == "/a"
     assert found.get("subPath") == below
     assert "readOnly" not in found
@@ -70,19 +71,36 @@ def test_a_storage_that_is_read_only() -> None:
     assert mount["readOnly"] is nfs["nfs"]["readOnly"] is True
 
 
+def volumes_of(options: KubernetesOptions, *mounts: Mount) -> dict[str, list[str]]:
+    """The paths in the task's container at which each volume is mounted, without kedge's own volumes."""
+    pod = task_pod(plan(*mounts), Task("worker", 0), 0, 0, options, PLACE)
+    names = [each["name"] for each in pod["spec"]["volumes"] if "-" in each["name"]]
+    found = container(pod, "app")["volumeMounts"]
+    assert len(names) == len(set(names))
+    return {name: [each["mountPath"] for each in found if each["name"] == name] for name in names}
+
+
 def test_a_storage_at_two_paths_is_one_volume() -> None:
-    pod = task_pod(
-        plan(Mount("A_1", "/a", claim=VolumeClaim("c")), Mount("A_1", "/b", claim=VolumeClaim("c"))),
-        Task("worker", 0), 0, 0, HOST, PLACE,
-    )  # fmt: skip
-    (volume,) = (each for each in pod["spec"]["volumes"] if each["name"].startswith("storage-"))
-    paths = [each["mountPath"] for each in container(pod, "app")["volumeMounts"] if each["name"] == volume["name"]]
+    nfs = Mount("A_1", "/a", remote=NFS)
+    ((_, paths),) = volumes_of(HOST, nfs, nfs._replace(path="/b")).items()
     assert paths == ["/a", "/b"]
 
 
+def test_all_of_a_claim_is_one_volume() -> None:
+    """A kubelet waits for ever for the second one of the same claim."""
+    found = volumes_of(
+        HOST._replace(outputs_volume="c"),
+        Mount("a", "/a", claim=VolumeClaim("c", "x")),
+        Mount("b", "/b", claim=VolumeClaim("c")),
+        Mount("other", "/other", claim=VolumeClaim("d")),
+    )
+    assert found == {
+        "claim-c": ["/usr/local/pai/output", "/usr/local/pai/job-dir", "/a", "/b"], "claim-d": ["/other"],
+    }  # fmt: skip
+
+
 def test_names_that_differ_only_in_case_are_two_volumes() -> None:
-    first, second = mounted(HOST, Mount("a", "/a", claim=VolumeClaim("c")), Mount("A", "/b", claim=VolumeClaim("d")))
-    assert first[0]["name"] != second[0]["name"]
+    assert len(volumes_of(HOST, Mount("a", "/a", folder="/data/1"), Mount("A", "/b", folder="/data/2"))) == 2
 
 
 RESTRICTED = KubernetesOptions(restricted=True, host_paths=["/lustre"])
@@ -119,10 +137,14 @@ def test_a_storage_of_which_nothing_is_known_is_not_mounted() -> None:
 
 def test_outputs_and_the_folder_of_the_job_are_on_the_sites_volume() -> None:
     pod = task_pod(plan(), Task("worker", 0), 1, 2, KubernetesOptions(outputs_volume="outputs-claim"), PLACE)
-    found = {each["mountPath"]: each for each in container(pod, "app")["volumeMounts"] if each["name"] == "outputs"}
+    found = {
+        each["mountPath"]: each
+        for each in container(pod, "app")["volumeMounts"]
+        if each["name"] == "claim-outputs-claim"
+    }
     assert {path: each["subPath"] for path, each in found.items()} == {
         "/usr/local/pai/output": "train-abc2345/outputs/a1/worker-0-t2",
         "/usr/local/pai/job-dir": "train-abc2345/job-dir",
     }
     assert task_volumes.job_folder("train-abc2345") == "train-abc2345/job-dir"
-    assert "outputs" not in {each["name"] for each in container(pod, "agent")["volumeMounts"]}
+    assert "claim-outputs-claim" not in {each["name"] for each in container(pod, "agent")["volumeMounts"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kedge.engines.kubernetes.objects import labels, own_containers, pod_paths
 from kedge.engines.kubernetes.objects.labels import ObjectOwner, metadata
 from kedge.engines.kubernetes.objects.names import RunNames
-from kedge.engines.kubernetes.objects.task_volumes import claim, mount
+from kedge.engines.kubernetes.objects.task_volumes import mount
 from kedge.engines.kubernetes.options import KubernetesOptions
 from kedge.light.types import Any
 
@@ -69,9 +69,15 @@ def _spec(owner: ObjectOwner, options: KubernetesOptions, image: str) -> dict[st
         "containers": [_container(owner, options, image)],
         "volumes": [
             {"name": "seed", "secret": {"secretName": RunNames(owner.name).driver_secret, "defaultMode": 0o440}},
-            claim("run", options.run_volume) if options.run_volume else {"name": "run", "emptyDir": {}},
+            {"name": "run", **_run_volume(options)},
         ],
     }
+
+
+def _run_volume(options: KubernetesOptions) -> dict[str, Any]:
+    if not options.run_volume:
+        return {"emptyDir": {}}
+    return {"persistentVolumeClaim": {"claimName": options.run_volume}}
 
 
 def _pod_security(options: KubernetesOptions) -> dict[str, Any]:

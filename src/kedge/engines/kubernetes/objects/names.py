@@ -92,6 +92,12 @@ def storage_volume(storage: str) -> str:
     return f"storage-{_dns_label(storage, _LONGEST_ROLE)}"
 
 
+def claim_volume(claim: str) -> str:
+    """The volume of a PersistentVolumeClaim in a pod, which has one for each claim: with two of the same claim, it
+    would never start."""
+    return f"claim-{_dns_label(claim, _LONGEST_ROLE)}"
+
+
 def token_key(role: str, index: int) -> str:
     """The key of a task's token in the Secret of its job attempt."""
     return f"{role_name(role)}-{index}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kedge.engines.kubernetes.objects.names import storage_volume
+from kedge.engines.kubernetes.objects.names import claim_volume, storage_volume
 from kedge.engines.kubernetes.options import KubernetesOptions
 from kedge.errors import CannotRun
 from kedge.light.types import Any
@@ -20,29 +20,34 @@ def check(plan: Plan, options: KubernetesOptions) -> None:
         pass
 
 
-def of(plan: Plan, options: KubernetesOptions) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any]]]:
-    """For each mount of a job its volume, if that is none of an earlier mount, and the mount in a container.
+def of(plan: Plan, options: KubernetesOptions) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """For each mount of a job its volume, which may be that of an earlier one, and the mount in a container.
     CannotRun."""
-    seen: set[str] = set()
     for wanted in plan.mounts:
         if not wanted.place:
             continue
         if ":" in wanted.path:
             raise CannotRun(f"storage {wanted.name}: Kubernetes mounts nothing at a path with a colon: {wanted.path}")
-        volume = None if wanted.name in seen else {"name": storage_volume(wanted.name), **_source(wanted, options)}
-        seen.add(wanted.name)
-        yield volume, _mount(wanted)
+        volume = claim(wanted.claim.name) if wanted.claim else _volume(wanted, options)
+        yield volume, _mount(wanted, volume["name"])
 
 
-def _mount(wanted: Mount) -> dict[str, Any]:
+def claim(name: str) -> dict[str, Any]:
+    """The volume that is a PersistentVolumeClaim of the namespace."""
+    return {"name": claim_volume(name), "persistentVolumeClaim": {"claimName": name}}
+
+
+def _mount(wanted: Mount, volume: str) -> dict[str, Any]:
     below = {"subPath": wanted.claim.path} if wanted.claim and wanted.claim.path else {}
     access = {"readOnly": True} if wanted.read_only else {}
-    return {"name": storage_volume(wanted.name), "mountPath": wanted.path, **access, **below}
+    return {"name": volume, "mountPath": wanted.path, **access, **below}
+
+
+def _volume(wanted: Mount, options: KubernetesOptions) -> dict[str, Any]:
+    return {"name": storage_volume(wanted.name), **_source(wanted, options)}
 
 
 def _source(wanted: Mount, options: KubernetesOptions) -> dict[str, Any]:
-    if wanted.claim:
-        return {"persistentVolumeClaim": {"claimName": wanted.claim.name}}
     if wanted.remote and wanted.remote.kind == _NFS and not (wanted.remote.options or options.restricted):
         access = {"readOnly": True} if wanted.read_only else {}
         return {"nfs": {"server": wanted.remote.server, "path": wanted.remote.path, **access}}

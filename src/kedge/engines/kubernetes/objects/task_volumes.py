@@ -56,9 +56,16 @@ def of(plan: Plan, attempt: TaskAttempt, options: KubernetesOptions, place: PodP
     _add_code(found, role, options, place)
     _add_outputs(found, attempt, options, place)
     for volume, storage in storages.of(plan, options):
-        found.volumes.extend([volume] if volume else [])
+        _add(found, volume)
         found.app.append(storage)
     return found
+
+
+def _add(found: PodVolumes, volume: Part) -> str:
+    """Add a volume unless it is there; its name."""
+    if volume not in found.volumes:
+        found.volumes.append(volume)
+    return str(volume["name"])
 
 
 def mount(volume: str, path: str, *, read_only: bool = False, below: str = "") -> Part:
@@ -93,24 +100,18 @@ def _add_code(found: PodVolumes, role: RolePlan, options: KubernetesOptions, pla
     """Only the init container sees it, and only that of a role which starts in it."""
     if not role.code or not (place.code_pieces or place.code_on_volume):
         return
-    below = ""
+    name, below = place.owner.name, ""
     if place.code_on_volume:
-        found.volumes.append(claim("code", str(options.code_volume)))
-        below = place.owner.name
+        volume, below = _add(found, storages.claim(str(options.code_volume))), name
     else:
-        found.volumes.append(code_pieces.volume(place.owner.name, place.code_pieces))
-    found.prepare.append(mount("code", pod_paths.CODE_PIECES, read_only=True, below=below))
+        volume = _add(found, code_pieces.volume(name, place.code_pieces))
+    found.prepare.append(mount(volume, pod_paths.CODE_PIECES, read_only=True, below=below))
 
 
 def _add_outputs(found: PodVolumes, attempt: TaskAttempt, options: KubernetesOptions, place: PodPlace) -> None:
     """Only the task sees them: the agent sends nothing of them."""
     if not options.outputs_volume:
         return
-    found.volumes.append(claim("outputs", options.outputs_volume))
-    outputs = mount("outputs", pod_paths.OUTPUT, below=outputs_folder(place.owner.name, attempt))
-    found.app.extend([outputs, mount("outputs", pod_paths.JOB_FOLDER, below=job_folder(place.owner.name))])
-
-
-def claim(volume: str, name: str) -> Part:
-    """A volume that is a PersistentVolumeClaim of the namespace."""
-    return {"name": volume, "persistentVolumeClaim": {"claimName": name}}
+    volume = _add(found, storages.claim(options.outputs_volume))
+    outputs = mount(volume, pod_paths.OUTPUT, below=outputs_folder(place.owner.name, attempt))
+    found.app.extend([outputs, mount(volume, pod_paths.JOB_FOLDER, below=job_folder(place.owner.name))])
