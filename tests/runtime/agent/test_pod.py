@@ -28,6 +28,13 @@ def pod(tmp_path: Path) -> Iterator[PodUnderTest]:
     found.close()
 
 
+def has_open(pid, name):
+    try:
+        return any(os.readlink(each).endswith(f"/{name}") for each in Path(f"/proc/{pid}/fd").iterdir())
+    except FileNotFoundError:  # it was just closed
+        return False
+
+
 def begun(pod, command=WAITS, **spec):
     pod.start_supervisor()
     pod.start()
@@ -51,9 +58,7 @@ def test_a_task_from_its_start_to_its_end(pod):
 
 def test_the_agent_starts_later_than_the_supervisor_that_waits_for_it(pod):
     pod.start_supervisor()
-    status = os.open(pod.path(pod_folders.STATUS), os.O_RDONLY | os.O_NONBLOCK)  # it has written what is there
-    wait_until(lambda: Path(f"/proc/{pod.supervisor.pid}/cmdline").exists())
-    os.close(status)
+    wait_until(lambda: has_open(pod.supervisor.pid, "status"))
     pod.start()
     pod.run("exit 3")
     assert pod.ended()["report"]["user_exit_code"] == 3
