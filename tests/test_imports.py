@@ -135,13 +135,15 @@ THIRD_PARTY = {
     "cryptography": {"jobs.link_keys", "jobs.ssh_keys"},  # which asyncssh needs
     "docker": {"engines.container.client"},
     "fsspec": {"runtime.actions.fsspec_program"},  # a program that runs under the image's own Python
-    "httpx": {"resolve.sources"},
+    "httpcore": {"engines.kubernetes.transport"},
+    "httpx": {"engines.kubernetes.api", "engines.kubernetes.transport", "resolve.sources"},
     "jsonschema": {"spec.violations"},
     "pynvml": {"engines.machine.nvml"},
     "re2": {"diagnose", "light.re2", "runtime.logs.mask"},
     "requests": {"engines.container.client"},  # whose errors the package docker lets through
     "rich": {"cli.view.progress_bar"},
     "urllib3": {"engines.container.client"},
+    "wsproto": {"engines.kubernetes.transport.web_socket"},
     "yaml": {
         "engines.kubernetes.manifest_text",
         "dropin",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import importlib
 import json
 import os
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 from urllib.parse import urlencode
+
+import httpx
 
 from kedge import __version__
 from kedge.engines.kubernetes.transport import api_errors, service_account, watches, web_socket
@@ -140,31 +142,25 @@ class KubernetesApi:
         }  # fmt: skip
         doing = f"watch {self._what(kind, name or '')}"
         path = _with_query(KINDS[kind].path(self.namespace), query)
+        response = self._open(path, {}, timeout_sec + watches.MARGIN_SEC)
+        if response.status_code != 200:
+            with closing(response):
+                raise _refused(response, doing)
+        return ApiWatch(response, doing)
+
+    def _open(self, path: str, headers: Mapping[str, str], quiet_sec: float) -> httpx.Response:
+        """A request whose answer goes on; with a new proof if the old one is refused."""
         deadline = time.monotonic() + CALL_SEC
-        try:
-            return self._opened(path, doing, deadline, timeout_sec)
-        except ApiError as error:
-            if error.status != 401:
-                raise
+        response = self._pool.stream(path, self._headers() | dict(headers), deadline, quiet_sec)
+        if response.status_code != 401:
+            return response
+        response.close()
+        self._renew()
+        return self._pool.stream(path, self._headers() | dict(headers), deadline, quiet_sec)
+
+    def _renew(self) -> None:
         self._endpoint.proof.headers(renew=True)
         self._pool.renew()
-        return self._opened(path, doing, deadline, timeout_sec)
-
-    def _opened(self, path: str, doing: str, deadline: float, timeout_sec: float) -> ApiWatch:
-        connection = self._pool.connected(deadline)
-        try:
-            connection.request("GET", self._pool.path(path), headers=self._headers())
-            response = connection.getresponse()
-            if response.status != 200:
-                again = response.getheader("Retry-After") or ""
-                raise api_errors.refused(response.status, response.read(1 << 20), doing, again)
-            connection.sock.settimeout(timeout_sec + watches.MARGIN_SEC)
-            return ApiWatch(connection, response, doing)
-        except BaseException as error:
-            connection.close()
-            if isinstance(error, OSError | http.client.HTTPException):
-                raise self._pool.broken(error, deadline) from None
-            raise
 
     def can(self, verb: str, kind: str, subresource: str = "") -> bool:
         """Whether this user may do that in this namespace, as the server says. `*` stands for every verb or kind."""
@@ -209,34 +205,17 @@ class KubernetesApi:
         given += [("stdin", "true")] if stdin else []
         given += [("tty", "true")] if terminal else [("stderr", "true")]
         path = f"{KINDS['Pod'].path(self.namespace, pod, 'exec')}?{urlencode(given)}"
-        answer, sock = self._upgraded(path)
-        if answer.status == 401:
-            sock.close()
-            self._endpoint.proof.headers(renew=True)
-            self._pool.renew()
-            answer, sock = self._upgraded(path)
-        if answer.status != 101:
-            sock.close()
-            raise api_errors.refused(answer.status, answer.rest, doing)
-        protocol = answer.headers.get("sec-websocket-protocol", V4)
+        handshake = web_socket.Handshake()
+        wanted = {**handshake.headers, "Sec-WebSocket-Protocol": PROTOCOLS, "Accept": "*/*"}  # a kubelet has no JSON
+        response = self._open(path, wanted, CALL_SEC)
+        if not handshake.is_accepted(response):
+            with closing(response):
+                raise _refused(response, doing)
+        protocol = response.headers.get("Sec-WebSocket-Protocol", V4)
         if protocol not in (V4, V5):
-            sock.close()
+            response.close()
             raise ApiError(101, "Protocol", f"the Kubernetes API server {self.server} does not know {V4}")
-        return ExecStream(web_socket.WebSocket(sock, answer.rest), protocol, self.server, f"{argv[0]} in {pod}")
-
-    def _upgraded(self, path: str) -> tuple[web_socket.Upgraded, Any]:
-        deadline = time.monotonic() + CALL_SEC
-        connection = self._pool.connected(deadline)
-        headers = self._headers() | {"Sec-WebSocket-Protocol": PROTOCOLS, "Accept": "*/*"}
-        try:
-            answer = web_socket.upgrade(
-                connection.sock, self._endpoint.url.netloc.rpartition("@")[2], self._pool.path(path), headers, deadline
-            )
-        except (OSError, ValueError, IndexError) as error:
-            connection.close()
-            raise self._pool.broken(error, deadline) from None
-        sock, connection.sock = connection.sock, None
-        return answer, sock
+        return ExecStream(web_socket.WebSocket(response), protocol, self.server, f"{argv[0]} in {pod}")
 
     def _object(
         self, method: str, path: str, doing: str, body: Mapping[str, Any] | None = None, *,
@@ -270,8 +249,7 @@ class KubernetesApi:
             except ApiError as error:
                 if error.status == 401 and not renewed:
                     renewed = True
-                    self._endpoint.proof.headers(renew=True)
-                    self._pool.renew()
+                    self._renew()
                     continue
                 pause = _pause(error, number, safe or method == "GET")
                 if pause is None or number == _TRIES or time.monotonic() + pause > deadline:
@@ -298,6 +276,15 @@ def _pause(error: ApiError, number: int, only_asks: bool) -> float | None:
     if isinstance(error, NotSent) or (only_asks and error.unreachable):
         return 0.3 * (1 << number)
     return None
+
+
+def _refused(response: httpx.Response, doing: str) -> ApiError:
+    """The error for an answer that was to go on."""
+    try:
+        body = response.read()
+    except httpx.HTTPError:
+        body = b""
+    return api_errors.refused(response.status_code, body, doing, response.headers.get("Retry-After", ""))
 
 
 def _kind(obj: Mapping[str, Any]) -> Kind:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 import threading
@@ -10,7 +9,10 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import Any
 
+import httpx
+
 from kedge.engines.kubernetes.transport import api_errors
+from kedge.engines.kubernetes.transport.connections import socket_of
 
 MARGIN_SEC = 15.0  # that the server may take longer than it was told
 
@@ -22,9 +24,9 @@ class ApiWatch:
     ApiError.
     """
 
-    def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse, doing: str) -> None:
-        self._connection, self._response, self._doing = connection, response, doing
-        self._socket = connection.sock
+    def __init__(self, response: httpx.Response, doing: str) -> None:
+        self._response, self._doing = response, doing
+        self._socket = socket_of(response)
         self._reading = threading.Lock()
         self._lines = self._read()
 
@@ -38,32 +40,21 @@ class ApiWatch:
     def close(self) -> None:
         """End it; another thread may be reading it, which then finds its end."""
         with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+            if self._socket:
+                self._socket.shutdown(socket.SHUT_RDWR)
         with self._reading:
             self._lines.close()
-            self._end()
+            self._response.close()
 
     def _read(self) -> Generator[tuple[str, dict[str, Any]], None, None]:
         try:
-            while line := self._line():
-                kind, found = line.get("type"), line.get("object")
-                if not isinstance(kind, str) or not isinstance(found, dict):
-                    return
+            for line in self._response.iter_lines():
+                found = json.loads(line)
+                kind, obj = found["type"], found["object"]
                 if kind == "ERROR":
-                    raise api_errors.refused(int(found.get("code") or 500), json.dumps(found).encode(), self._doing)
-                yield kind, found
+                    raise api_errors.refused(int(obj.get("code") or 500), json.dumps(obj).encode(), self._doing)
+                yield kind, obj
+        except (httpx.HTTPError, httpx.StreamError, OSError, ValueError, KeyError, TypeError):
+            return  # the connection broke, and the last line may be cut
         finally:
-            self._end()
-
-    def _end(self) -> None:
-        self._response.close()
-        self._connection.close()
-
-    def _line(self) -> dict[str, Any] | None:
-        """The next line; None at the end, or if the connection broke: then the last line may be cut."""
-        try:
-            line = self._response.readline()
-            found = json.loads(line) if line.endswith(b"\n") else None
-        except (OSError, http.client.HTTPException, ValueError, AttributeError):
-            return None
-        return found if isinstance(found, dict) else None
+            self._response.close()
