@@ -29,7 +29,7 @@ def test_it_needs_the_layer_net() -> None:
 
 
 def test_it_is_small(driver: Bundle) -> None:
-    assert sum(e.size for e in manifest.entries(driver.path) if e.layer == "driver") < 8 * MB
+    assert sum(e.size for e in manifest.entries(driver.path) if e.layer == "driver") < 11 * MB
 
 
 def test_it_holds_no_other_engine_and_no_command_line(driver: Bundle) -> None:

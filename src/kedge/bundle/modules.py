@@ -21,13 +21,15 @@ _PROGRAM = Path(__file__).with_name("import_program.py")
 # Modules that the standard library imports only when it runs as a program, uses a terminal, or does something that
 # kedge does not need, such as seeding random numbers with a text.
 _UNUSED = frozenset({
-    "_socket", "argparse", "doctest", "ftplib", "getopt", "getpass", "hashlib", "importlib.metadata",
-    "importlib.readers", "optparse", "pdb", "py_compile", "pydoc", "readline", "rlcompleter", "statistics", "test",
-    "tkinter", "tracemalloc", "unicodedata", "unittest", "webbrowser",
+    "_socket", "argparse", "asyncio", "concurrent.futures.process", "doctest", "ftplib", "getopt", "getpass", "hashlib",
+    "importlib.metadata", "importlib.readers", "multiprocessing", "optparse", "pdb", "py_compile", "pydoc", "readline",
+    "rlcompleter", "statistics", "test", "tkinter", "tracemalloc", "unicodedata", "unittest", "webbrowser",
 })  # fmt: skip
-# Modules that packages use only for their own command lines, or with asynchronous frameworks that kedge does not use.
+# Modules that packages use only for their own command lines, for what servers need not send, or with asynchronous
+# frameworks that kedge does not use.
 _REFUSED = (
     "IPython", "anyio", "click", "curio", "h2", "numpy", "pygments", "readline", "requests", "rich", "socksio", "trio",
+    "zstandard",
 )  # fmt: skip
 _INSIDE = re.compile(rb"(^[ \t]|[:;])[ \t]*(import|from)\s", re.MULTILINE)  # an import that may be in a function
 
@@ -93,7 +95,13 @@ def _inside_functions(name: str, path: Path) -> Iterator[str]:
     found = statements(ast.parse(text).body)
     functions = (node for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     for node in statements(functions):
-        yield from (name for name in _imported(node, package) if not {name, name.split(".")[0]} & _UNUSED)
+        yield from (name for name in _imported(node, package) if not _and_above(name) & _UNUSED)
+
+
+def _and_above(name: str) -> set[str]:
+    """A module and the packages that it is in."""
+    parts = name.split(".")
+    return {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
 
 
 def _imported(node: ast.AST, package: str) -> Iterator[str]:
