@@ -37,6 +37,8 @@ class RunPodWords:
         by_signal = end.code is not None and end.code < 0
         if pod.stage != PodStage.OVER and end.reason == GoneKind.ENDED and not by_signal:
             return None
+        if pod.stage != PodStage.OVER and end.reason == GoneKind.DELETED:  # by whom is asked for when it is over
+            return None
         return _gone(pod, end)
 
     def _waited(self, pod: AttemptPod, now: float) -> Gone | None:
