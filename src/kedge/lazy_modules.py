@@ -179,6 +179,7 @@ LATE = {
     ),
     "kedge.engines.kubernetes.access.fetching": (
         "kedge.engines.kubernetes.access.importing",
+        "kedge.engines.kubernetes.access.pod_files",
         "kedge.engines.kubernetes.access.tunnel",
     ),
     "kedge.engines.kubernetes.api": ("kedge.engines.kubernetes.transport.kubeconfig",),

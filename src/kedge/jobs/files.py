@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from kedge.beneath import LOOK
-from kedge.contract import OUTPUT_DIR
+from kedge.contract import JOB_DIR, OUTPUT_DIR
 from kedge.errors import CannotRun, InputError
 from kedge.jobs import runs, task_names
-from kedge.runs import outputs, status
+from kedge.runs import copies, outputs, status
 from kedge.runs.atomic_files import disk_errors
 from kedge.runs.folder import Run, parse_task
 from kedge.runs.inner_links import open_inside, roots
@@ -84,6 +84,9 @@ def copy_in(path: str, place: Place, selection: Selection, progress: Progress) -
     DiskFull."""
     run = runs.find(place.job)
     copy = FileTransfer(shared=True, progress=progress)
+    if copies.is_copy(run):
+        copy.files = _copy_into_pod(run, path, place, selection, progress)
+        return copy
     try:
         source = os.open(path, _READ | os.O_CLOEXEC)
     except OSError as error:
@@ -101,6 +104,18 @@ def copy_in(path: str, place: Place, selection: Selection, progress: Progress) -
     if place.task and not _is_running(run, place.task):
         copy.notes.append(f"{place.task} of {run.id} is not running")
     return copy
+
+
+def _copy_into_pod(run: Run, path: str, place: Place, selection: Selection, progress: Progress) -> int:
+    """Copy into a folder of a running task of a cluster; into that of the job through any such task."""
+    if selection.attempt is not None or (place.task and selection.folder != OUTPUT_DIR):
+        raise InputError("here files can be copied only into the output folder of the latest attempt of a task")
+    running = [(task.role, task.index) for task in status.read(run).tasks if task.state == State.RUNNING]
+    wanted = [task_names.find_one(run, place.task)] if place.task else running[:1]
+    if not wanted or wanted[0] not in running:
+        what = f"{place.task} of {run.id} is not running" if place.task else f"no task of {run.id} is running"
+        raise InputError(f"{what}, so nothing can be copied into it")
+    return copies.copy_in(run, wanted[0], path, OUTPUT_DIR if place.task else JOB_DIR, place.path, progress)
 
 
 def folder_of(run: Run, task: str | None, selection: Selection) -> OutputFolder:

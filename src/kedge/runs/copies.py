@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,15 @@ def tunnel(run: Run, role: str, index: int, host: str, port: int) -> str:
         return ""
     text: str = load_place(FETCH[_engine(run)]).tunnel(run, role, index, host, port)
     return text
+
+
+def copy_in(
+    run: Run, task: tuple[str, int], source: str, folder: str, path: str, progress: Callable[[int, int], None]
+) -> int:
+    """Copy a file or folder of this machine to a path in the output folder of a running task of a run in a cluster, or
+    in the job's folder, as the task sees it. Returns the number of files. InputError; CannotRun."""
+    count: int = load_place(FETCH[_engine(run)]).copy_in(run, *task, source, folder, path, progress)
+    return count
 
 
 def fetch_secrets(run: Run) -> None:

@@ -16,5 +16,6 @@ importing         runs that other machines have submitted
 liveness          what Kubernetes says of a run
 exec              runs a program beside a task
 tunnel            program: connects to a port of a task
+pod_files         copies files into the pod of a task
 requests          what the owner asks of the driver
 """

@@ -111,13 +111,21 @@ class _Copying:
 def tunnel(run: Run, role: str, index: int, host: str, port: int) -> str:
     """The shell command that connects its input and output to a port in the pod of a running task."""
     program = importlib.import_module("kedge.engines.kubernetes.access.tunnel")
-    job_attempt = run.attempts()[-1]
-    task_attempt = max(
-        (each.task_attempt for each in run.tasks(job_attempt) if (each.role, each.task_index) == (role, index)),
-        default=0,
-    )
-    text: str = program.command(run, TaskAttempt(Task(role, index), job_attempt, task_attempt), host, port)
+    text: str = program.command(run, _last_attempt(run, role, index), host, port)
     return text
+
+
+def copy_in(run: Run, role: str, index: int, source: str, folder: str, path: str, progress: Any) -> int:
+    """Copy a file or folder into a folder of a running task (access.pod_files). InputError; CannotRun."""
+    files = importlib.import_module("kedge.engines.kubernetes.access.pod_files")
+    count: int = files.copy_in(run, _last_attempt(run, role, index), source, folder, path, progress)
+    return count
+
+
+def _last_attempt(run: Run, role: str, index: int) -> TaskAttempt:
+    job_attempt = run.attempts()[-1]
+    of_task = (each.task_attempt for each in run.tasks(job_attempt) if (each.role, each.task_index) == (role, index))
+    return TaskAttempt(Task(role, index), job_attempt, max(of_task, default=0))
 
 
 def fetch_secrets(run: Run) -> None:

@@ -39,21 +39,25 @@ def main(argv: list[str]) -> int:
     folder, role, index, job_attempt, task_attempt, host, port = argv[1:]
     found = SubmittedRun(Run(Path(folder)))
     attempt = TaskAttempt(Task(role, int(index)), int(job_attempt), int(task_attempt))
+    has_ended = threading.Event()  # ssh
     try:
         with found.api.exec(pod_of(found, attempt), APP, (*CONNECT, host, port), stdin=True) as stream:
-            threading.Thread(target=_send, args=(stream,), daemon=True).start()
+            threading.Thread(target=_send, args=(stream, has_ended), daemon=True).start()
             while frame := stream.read():
                 write_all(1 if frame.channel == STDOUT else 2, frame.data)
             return stream.exit_code or EXIT_OK
     except (CannotRun, OSError) as error:
+        if has_ended.is_set():
+            return EXIT_OK
         print(f"kedge: {error}", file=sys.stderr)
         return EXIT_CANNOT_RUN
 
 
-def _send(stream: ExecStream) -> None:
+def _send(stream: ExecStream, has_ended: threading.Event) -> None:
     with suppress(CannotRun, OSError):
         while data := os.read(0, _BLOCK):
             stream.write(data)
+    has_ended.set()
     stream.close()
 
 
