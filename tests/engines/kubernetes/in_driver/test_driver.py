@@ -30,6 +30,7 @@ def test_a_job_runs_to_its_end(tmp_path: Path) -> None:
         assert (Run(folder).task("w", 1, 0) / "user-all" / "current").read_text() == "hello\n"
         assert sorted(scene.kubelet.started) == ["j-1-a0-w-0", "j-1-a0-w-1", "j-1-a0-w-2"]
         assert scene.kubelet.pods() == [], "they are given back"
+        assert scene.fake.listed("Secret") == []
         assert scene.recorded()[0]["event"] == JobEvent.JOB_SUBMITTED
         lines = (folder / "events.jsonl").read_text().splitlines()
         assert lines == [line for line in scene.log_text().splitlines() if not line.startswith('{"kedge-')]

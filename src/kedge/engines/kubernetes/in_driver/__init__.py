@@ -10,6 +10,7 @@ requests         what the owner asks, at the anchor
 backend          follows the tasks, and does nothing before it is recorded
 lease            which of several drivers decides
 leaving          how one leaves that may not
+ended_secrets    what is removed when the job has ended
 decision_log     the events of the run, where they outlive the driver's node
 log_pieces       the ConfigMaps in which they are
 log_facts        what else a second driver must know

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
-from kedge.engines.kubernetes.in_driver import leaving, seed
+from kedge.engines.kubernetes.in_driver import ended_secrets, leaving, seed
 from kedge.engines.kubernetes.in_driver.decision_log import DecisionLog
 from kedge.engines.kubernetes.in_driver.driver_pod import DriverPod, owner_of, set_driver, variable
 from kedge.engines.kubernetes.in_driver.lease import DriverLease, LeaseTimes
@@ -68,6 +68,7 @@ def _drive(run: Run, given: Path, api: KubernetesApi, control: Control) -> int:
     set_driver(DriverPod(api, owner, variable("KEDGE_POD"), variable("KEDGE_POD_IP"), controller, lease, decisions))
     code = control([str(run.path)])
     decisions.flush()
+    ended_secrets.remove(api, run, RunNames(name), given, lease.check)
     _tell_end(api, lease, name, run, code)
     _wait_to_be_fetched(api, owner.name, owner.uid, KubernetesOptions(**seed.options_in(given)))
     lease.release()

@@ -13,7 +13,7 @@ from kedge.own_files import clear
 from kedge.runs.folder import Run
 
 _LARGEST = 256 << 20  # bytes of one file
-_ORDERS = "cluster/orders.json"
+ORDERS = "cluster/orders.json"
 
 
 def plant(seed: Path, run: Run) -> bool:
@@ -58,7 +58,7 @@ def options_in(seed: Path) -> dict[str, Any]:
     try:
         with tarfile.open(seed) as archive:
             for member in archive:
-                if member.name.removeprefix("./") == _ORDERS and (file := archive.extractfile(member)):
+                if member.name.removeprefix("./") == ORDERS and (file := archive.extractfile(member)):
                     with file:
                         return dict(json.load(file)["options"])
     except (OSError, tarfile.TarError, ValueError, KeyError, TypeError):
