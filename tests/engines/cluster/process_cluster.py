@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import kedge
 from kedge import processes
+from kedge.contract import CODE_DIR
 from kedge.engines.base import Task
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.link.launch import AgentOrders
@@ -239,10 +240,16 @@ class ProcessCluster:
 
 
 def _hiding(folder: Path) -> list[str]:
-    """What starts a program that does not see what is in a folder; only root can do that."""
+    """What starts a program that does not see what is in a folder, but the code that every task gets a copy of; only
+    root can do that."""
     if os.geteuid() != 0:
         return []
-    script = 'mount -t tmpfs -o size=4k none "$0" && exec "$@"'
+    script = f"""
+        if [ -d "$0/{CODE_DIR}" ]; then code=$(mktemp -d); mount --bind "$0/{CODE_DIR}" "$code"; fi
+        mount -t tmpfs -o size=4k none "$0" || exit
+        if [ "$code" ]; then mkdir "$0/{CODE_DIR}"; mount --bind "$code" "$0/{CODE_DIR}"; fi
+        exec "$@"
+    """
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, str(folder)]
 
 

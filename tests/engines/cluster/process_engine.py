@@ -30,6 +30,7 @@ class ProcessEngine(LocalEngine):
 
     name = "process"
     mirrored: int | None = None  # bytes of outputs
+    relaunches = False
 
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
         become_subreaper()
@@ -39,7 +40,8 @@ class ProcessEngine(LocalEngine):
             server = LinkServer(keys, lambda *task: backend.expects(*task), os.urandom(8).hex())
             orders = AgentOrders(["127.0.0.1"], server.port, keys.certificate, run.id, None, 0, "", [], self.mirrored)
             shares = self.mirrored is None
-            cluster = ProcessCluster(run.path / "agents.json", orders, hidden=None if shares else run.path)
+            hidden = None if shares else run.path
+            cluster = ProcessCluster(run.path / "agents.json", orders, hidden=hidden, relaunches=self.relaunches)
             settings = ClusterSettings(shares_folder=shares)
             backend = ClusterBackend(plan, run, secrets, keys, server, cluster, log, stops.take, settings)
             stack.callback(backend.close)
@@ -49,7 +51,8 @@ class ProcessEngine(LocalEngine):
 
 
 class MirroringEngine(ProcessEngine):
-    """The nodes do not have the run folder."""
+    """The nodes do not have the run folder, and each attempt of a task has an agent of its own, as in pods."""
 
     name = "mirroring"
     mirrored = 1 << 20
+    relaunches = True

@@ -124,11 +124,19 @@ class ClusterScene:
             finally:
                 os._exit(0)
 
-        def kill() -> None:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        alive = True
 
-        yield kill
+        def kill() -> None:
+            nonlocal alive
+            if alive:
+                alive = False
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+        try:
+            yield kill
+        finally:
+            kill()  # a test that fails leaves nobody who holds the files of this process
 
     @contextmanager
     def controller(self, made: Plan, stops: Stops, settings: ClusterSettings | None = None) -> Iterator[None]:

@@ -350,9 +350,8 @@ class ClusterBackend:
         if now < (until := settlement.waits_until(member, found, flushing=flushing)):
             self._look(until)
             return
-        own_place = self._cluster.relaunches
-        report = settlement.report(member, launch, found, own_place=own_place)
-        self._end(member, report, place_lost=member.gone is not None and not own_place)
+        report = settlement.report(member, launch, found, own_place=self._cluster.relaunches)
+        self._end(member, report, place_lost=member.gone is not None and not self._cluster.relaunches)
 
     # What follows.
 
@@ -490,8 +489,11 @@ class ClusterBackend:
     def _end(self, member: Member, report: Report, place_lost: bool = False) -> None:
         """A task attempt has ended: the controller's loop is told once."""
         if member.launch:
-            if self._mirrors and self._may_have_started(member) and (missing := self._mirrors.end(member.launch)):
-                self._emit(JobEvent.NOTE, text=f"{member.task}: {missing}")
+            if self._mirrors and self._may_have_started(member):
+                complete, missing = self._mirrors.complete(member.launch), self._mirrors.end(member.launch)
+                report = report if complete else report._replace(message=f"{report.message}; {missing}")
+                if missing:
+                    self._emit(JobEvent.NOTE, text=f"{member.task}: {missing}")
             member.launch, member.kill_at, member.unreachable = None, None, False
             if self._cluster.relaunches:
                 self._finished.append(member)

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from kedge.contract import CURRENT, STREAMS
 from kedge.link import mirroring
 from kedge.own_files import write_all
 from kedge.untrusted import FOLDER, is_regular
@@ -47,6 +48,12 @@ class MirrorStore:
                 finally:
                     os.close(fd)
         return found
+
+    def ends(self) -> str:
+        """How far each of the task's logs has come, for people; empty if none has begun."""
+        sizes = dict(self._files())
+        logs = [path for stream in STREAMS if (path := f"{stream}/{CURRENT}") in sizes]
+        return ", ".join(f"byte {sizes[path]} of {path}" for path in logs)
 
     def write(self, path: str, offset: int, data: bytes, *, new: bool) -> None:
         """Write bytes at an offset of a file, after what is there of it, or over it."""

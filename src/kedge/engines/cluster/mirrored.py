@@ -36,13 +36,18 @@ class MirroredTask:
 
     @property
     def missing(self) -> str:
-        parts = []
+        parts = [] if self.complete else [self._unknown()]
         files, size = self._mark.skipped or (0, 0)
         if files:
             parts.append(f"outputs that were not copied, too many or too large: {files} ({size} bytes)")
         if self._store.dropped:
             parts.append(f"{self._store.dropped} bytes were not stored: {self._store.reason}")
         return "; ".join(parts)
+
+    def _unknown(self) -> str:
+        ends = self._store.ends()
+        after = f"nothing is known after {ends}" if ends else "they have not come"
+        return f"the end of its logs and its outputs may be missing: {after}"
 
     def take(self, header: dict[str, Any], body: bytes) -> dict[str, Any] | None:
         """Store what a FILE message says; afterwards it may be acknowledged. Returns the header of the OFFSETS that

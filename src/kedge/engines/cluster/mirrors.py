@@ -46,9 +46,7 @@ class Mirrors:
             mirrored = self._of(launch)
         except OSError as error:
             return f"files could not be stored: {error}"
-        missing = [self._problems.get(launch.task, ""), mirrored.missing]
-        if not mirrored.complete:
-            missing.insert(0, "the end of its logs and its outputs may be missing: the last of them has not come")
+        missing = [mirrored.missing, self._problems.get(launch.task, "")]
         self.forget(launch.task)
         return "; ".join(filter(None, missing))
 
