@@ -62,6 +62,8 @@ class Agents:
     due = float("inf")
     mirrored: int | None = None  # bytes of outputs, if the tasks do not have the run folder
 
+    relaunches = False
+
     def __init__(self, keys: Any, folder: Path, tasks: int, real: int) -> None:
         self.port = 0
         self._keys, self._folder, self._tasks, self._real = keys, str(folder), tasks, real
@@ -112,6 +114,9 @@ class Agents:
         return len(self.cpu) == len(self._processes)
 
     def kill(self, task: Task) -> None:
+        raise NotImplementedError
+
+    def relaunch(self, task: Task, attempt: int, task_attempt: int, token: str) -> None:
         raise NotImplementedError
 
     def end(self, attempt: int) -> None:

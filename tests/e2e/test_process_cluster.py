@@ -10,28 +10,34 @@ from pathlib import Path
 
 import pytest
 
+from kedge.testing import conformance
 from kedge.testing.command import Kedge
-from kedge.testing.conformance import environment, folders, hooks, logs, policies
+from kedge.testing.conformance import environment, folders, hooks, limits, logs, policies, stops
 
 MODULES = Path(__file__).parents[1] / "engines"
 # Those that an agent has a part in. A cluster's own tests have all of them.
 BEHAVIOURS = {**environment.BEHAVIOURS, **folders.BEHAVIOURS, **hooks.BEHAVIOURS}
-# What needs the run folder, and does not travel over the link: the code, and the folder that all tasks share.
-SHARED = (
-    "code next to the job file becomes the working directory",
-    "a folder on the command line becomes the working directory",
-    "all tasks can share one copy of the code",
-    "tasks that write the same files of their code lose nothing",
-    "a retry starts with fresh code",
-    "a task that is retried alone starts with fresh code",
+# What cannot be where no folder is shared and each attempt of a task has a place of its own.
+JOB_FOLDER = (  # its tasks write to the folder of the job, which an engine must bring itself
     "the job's folder survives retries of the job",
     "the job's folder survives retries of a task",
+    "tasks that write the same files of their code lose nothing",
+    "the first success of a role can end the job",
+    "a stop during a start hook",
+    "a time limit while the controller is suspended",
+    "a notice of the place where the job runs",
+    "a peer that fails because a task is stopped at a limit is not the cause",
 )
-# Those that see what the controller gets of a task. Hooks are a supervisor's own.
+OTHER_FILES = ("a hook before the stop that hangs ends with the grace period",)  # those of a hook in the log folder
+ONE_COPY = ("all tasks can share one copy of the code",)
+OLD_ADDRESS = ("peers reach a task that was retried alone",)  # they know only the first one of it
+NOT_APART = {*JOB_FOLDER, *OTHER_FILES, *ONE_COPY, *OLD_ADDRESS}
+# Those that see what the controller gets of a task, and what it does to one.
 OVER_THE_LINK = {
-    **{name: each for name, each in {**environment.BEHAVIOURS, **folders.BEHAVIOURS}.items() if name not in SHARED},
-    **logs.BEHAVIOURS,
-    **{name: each for name, each in policies.BEHAVIOURS.items() if "exit spec" in name},
+    name: each
+    for part in (environment, folders, logs, policies, stops, limits)
+    for name, each in part.BEHAVIOURS.items()
+    if name not in NOT_APART
 }
 
 
@@ -67,5 +73,5 @@ def test_behaviour_without_a_shared_folder(tmp_path: Path, behaviour: Callable[[
     check(tmp_path, "mirroring", behaviour)
 
 
-def test_what_needs_a_shared_folder_is_a_part_of_the_kit() -> None:
-    assert set(SHARED) <= set(BEHAVIOURS)
+def test_what_cannot_be_is_a_part_of_the_kit() -> None:
+    assert set(conformance.BEHAVIOURS) >= NOT_APART
