@@ -48,7 +48,7 @@ def test_what_one_may_not_do_is_named_with_the_role_that_gives_it(
     with pytest.raises(CannotRun) as error:
         checks.check_namespace(api, OPTIONS, SETUP)
     assert "you lack create secrets, create pods/exec. An" in str(error.value)
-    assert f"the Role kedge-user: {SETUP} prints it" in str(error.value)
+    assert f"the Role kedge-user: {SETUP} --user NAME prints it" in str(error.value)
 
 
 def test_a_driver_needs_its_service_account(api: KubernetesApi, kubernetes: FakeKubernetes) -> None:

@@ -72,7 +72,7 @@ def check(api: KubernetesApi, setup: str) -> None:
         names = ", ".join(_shown(*each) for each in missing)
         raise CannotRun(
             f"you may not run jobs in the namespace {api.namespace} of {api.server}: you lack {names}. An "
-            f"administrator of the namespace can give you the Role {USER_ROLE}: {setup} prints it"
+            f"administrator of the namespace can give you the Role {USER_ROLE}: {setup} --user NAME prints it"
         )
 
 
