@@ -17,8 +17,18 @@ def of(plan: Plan, options: KubernetesOptions) -> Iterator[str]:
             f"this site keeps no run folders: yours is in the driver of the job, for {_time(options.keep)} after its "
             "end, and copied to this machine by each command that shows the run"
         )
-    if not options.outputs_volume:
+    if options.outputs_volume:
+        yield (
+            f"outputs are on the claim {options.outputs_volume} of the namespace, in the folder outputs of the run; "
+            "kedge outputs does not list them"
+        )
+    else:
         yield "this site has no volume for outputs: up to 100 MiB of each task's outputs are kept"
+    if not options.privileged and (roles := ", ".join(role.name for role in plan.roles if role.infiniband)):
+        yield (
+            f"tasks of {roles} get {options.rdma}, but not the capability IPC_LOCK, without which some nodes let them "
+            "register little memory; only a site that sets privileged gives it"
+        )
     if options.privileged:
         yield "tasks get the rights that OpenPAI gives them (privileged, set by the site)"
     if names := ", ".join(role.name for role in plan.roles if role.auth):
