@@ -11,7 +11,8 @@ import time
 from tests.engines.kubernetes.access.conftest import RUN_ID
 from tests.engines.kubernetes.access.copying import Log
 
-from kedge.engines.kubernetes.access import copy_state, fetching, requests
+from kedge.engines.kubernetes.access import copy_state, fetching, reader_pod, requests
+from kedge.engines.kubernetes.access.submitted import SubmittedRun
 from kedge.engines.kubernetes.objects import labels
 from kedge.jobs import runs
 from kedge.runs import copies, events, liveness, status
@@ -198,3 +199,31 @@ def test_many_runs_are_fetched_at_once_with_a_deadline(scene, monkeypatch):
     scene.submit()
     monkeypatch.setattr(fetching, "fetch", lambda run, **_: time.sleep(60))
     copies.fetch_all([scene.run], 0.1)
+
+
+def test_the_volume_of_an_ended_run_is_read_by_a_pod_of_its_own(scene):
+    scene.submit(run_volume="runs", run_as_user=1000)
+    scene.ends()
+    Log(scene.there / "attempt-0/worker-0").print(3)
+    driver = scene.driver_pod()
+    scene.server.nodes.finish(driver["metadata"]["name"], 0, container="driver")
+    assert copies.fetch(scene.run, logs=True) == ""
+    assert list(scene.run.path.glob("attempt-0/worker-0/user-all/*"))
+    (made,) = [c for c in scene.server.calls if (c.verb, c.kind) == ("create", "Pod")]
+    assert made
+    assert wait_until(lambda: [pod["metadata"]["name"] for pod in scene.server.listed("Pod")] == [
+        driver["metadata"]["name"]
+    ], 60)  # fmt: skip
+
+
+def test_a_pod_that_reads_is_like_the_driver(scene):
+    scene.submit(run_volume="runs", pull_secrets=["registry"])
+    job = scene.server.find("Job", f"{RUN_ID}-driver")
+    made = reader_pod.pod(SubmittedRun(scene.run), job, scene.anchor, "abcd")
+    assert made["metadata"]["ownerReferences"][0]["uid"] == scene.anchor["metadata"]["uid"]
+    assert made["spec"]["volumes"] == [{"name": "run", "persistentVolumeClaim": {"claimName": "runs"}}]
+    assert made["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    assert made["spec"]["securityContext"]["runAsNonRoot"] is True
+    context = made["spec"]["containers"][0]["securityContext"]
+    assert (context["allowPrivilegeEscalation"], context["capabilities"]) == (False, {"drop": ["ALL"]})
+    assert [mount["name"] for mount in made["spec"]["containers"][0]["volumeMounts"]] == ["run"]

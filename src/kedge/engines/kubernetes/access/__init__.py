@@ -17,5 +17,6 @@ liveness          what Kubernetes says of a run
 exec              runs a program beside a task
 tunnel            program: connects to a port of a task
 pod_files         copies files into the pod of a task
+reader_pod        reads the volume of a run that has ended
 requests          what the owner asks of the driver
 """

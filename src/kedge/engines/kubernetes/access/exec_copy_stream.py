@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from kedge.engines.kubernetes.api import KubernetesApi
 from kedge.engines.kubernetes.transport.exec_stream import STDOUT
@@ -13,10 +14,17 @@ _LONGEST = 2000  # characters of what it says about an error
 
 
 class ExecCopyStream:
-    """A CopyStream."""
+    """A CopyStream. `then` is closed after it."""
 
-    def __init__(self, api: KubernetesApi, pod: str, container: str, argv: Sequence[str]) -> None:
-        self._stream = api.exec(pod, container, argv, stdin=True)
+    def __init__(
+        self, api: KubernetesApi, pod: str, container: str, argv: Sequence[str], then: ExitStack | None = None
+    ) -> None:
+        self._then = then or ExitStack()
+        try:
+            self._stream = api.exec(pod, container, argv, stdin=True)
+        except BaseException:
+            self._then.close()
+            raise
         self._said = b""
 
     def read(self, timeout_sec: float) -> bytes | None:
@@ -37,3 +45,4 @@ class ExecCopyStream:
 
     def close(self) -> None:
         self._stream.close()
+        self._then.close()

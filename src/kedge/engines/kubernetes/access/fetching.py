@@ -15,12 +15,12 @@ import tarfile
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from kedge.engines.base import Task, TaskAttempt
-from kedge.engines.kubernetes.access import copy_state, submitted
+from kedge.engines.kubernetes.access import copy_state, reader_pod, submitted
 from kedge.engines.kubernetes.access.copy_rules import CopyOrder
 from kedge.engines.kubernetes.access.copy_session import CopySession
 from kedge.engines.kubernetes.access.copy_state import CopyLock, CopyState
@@ -143,12 +143,23 @@ def fetch_secrets(run: Run) -> None:
 
 
 def stream(found: SubmittedRun) -> ExecCopyStream:
-    """A connection to a pod that has the run folder. NotServed."""
-    pod = found.driver()
-    if pod is None or not submitted.is_running(pod):
-        raise NotServed(f"the driver of {found.run.id} does not run now, so nothing new can be read")
+    """A connection to a pod that has the run folder: the driver's or, after the end, one that reads its volume.
+    NotServed."""
     argv = (*pod_paths.SERVE_COMMAND, f"{pod_paths.JOBS}/{found.run.id}")
-    return ExecCopyStream(found.api, pod["metadata"]["name"], driver_job.CONTAINER, argv)
+    pod = found.driver()
+    if pod is not None and submitted.is_running(pod):
+        return ExecCopyStream(found.api, pod["metadata"]["name"], driver_job.CONTAINER, argv)
+    anchor, job = found.anchor(), found.api.get("Job", found.names.driver)
+    if anchor is None or job is None or not (_has_ended(anchor) and reader_pod.is_possible(job)):
+        raise NotServed(f"the driver of {found.run.id} does not run now, so nothing new can be read")
+    with ExitStack() as stack:
+        name = stack.enter_context(reader_pod.started(found, job, anchor))
+        return ExecCopyStream(found.api, name, driver_job.CONTAINER, argv, stack.pop_all())
+    raise AssertionError("the stack swallows no error")
+
+
+def _has_ended(anchor: dict[str, Any]) -> bool:
+    return bool((anchor["metadata"].get("annotations") or {}).get(labels.ENDED))
 
 
 def finish(run: Run) -> str:
