@@ -143,3 +143,35 @@ if [ $PAI_TASK_INDEX = 0 ]; then echo 'torch.OutOfMemoryError: CUDA out of memor
         go(scene)
         now = scene.finish(second)
         assert [task.exit_code for task in now.tasks] == [1, 0]
+
+
+def test_a_job_that_cannot_be_run_ends_once_and_for_all(tmp_path: Path) -> None:
+    with DriverScene.made(tmp_path, plan(WAITS)) as scene:
+        folder = scene.new_pod()
+        first = scene.start(folder)
+        scene.wait_for_log(folder, "w", 0, "ready")
+        scene.kill(first)
+        (folder / "cluster" / "link.json").write_text("{")
+        second = scene.start(folder)
+        wait_until(lambda: scene.annotation(labels.ENDED) is not None, 60)
+        scene.kill(second)
+        now = scene.finish(scene.start(scene.new_pod()))
+        assert (now.state, scene.count(JobEvent.JOB_COMPLETED)) == (State.FAILED, 1)
+        wait_until(lambda: not scene.kubelet.pods(), 60)
+        assert "the keys of the link cannot be read" in str(scene.recorded()[-1])
+
+
+def test_a_pod_whose_image_can_never_be_had_ends_its_task(tmp_path: Path) -> None:
+    with DriverScene.made(tmp_path, plan("true")) as scene:
+        name = "j-1-a0-w-0"
+        scene.kubelet.absent.add(name)
+        driver = scene.start(scene.new_pod())
+        wait_until(lambda: scene.fake.find("Pod", name) is not None, 60)
+        scene.fake.nodes.schedule(name)
+        scene.fake.nodes.wait(
+            name, "InvalidImageName", 'Failed to apply default image tag "X": invalid reference format'
+        )
+        assert scene.finish(driver).state == State.FAILED
+        task = next(each for each in scene.recorded() if each["event"] == JobEvent.TASK_COMPLETED)
+        assert task["code"] == 254
+        assert "image" in task["message"]

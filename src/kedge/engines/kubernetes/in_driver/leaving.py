@@ -14,6 +14,7 @@ from kedge.errors import EXIT_FAILED
 Leave = Callable[[str], NoReturn]  # with the reason
 _RELEASE_SEC = 5.0
 _RETRY_SEC = 1.0
+_told: list[str] = []  # the last error: each is printed once
 
 
 class Released(Protocol):
@@ -44,5 +45,7 @@ def give_up(lease: Released) -> NoReturn:
 
 def wait_for_api(error: Exception) -> None:
     """The API server does not answer, or refuses what this driver cannot do without: before another try."""
-    print(f"kedge: {error}; it is tried again", file=sys.stderr, flush=True)
+    if str(error) not in _told:
+        _told[:] = [str(error)]
+        print(f"kedge: {error}; it is tried again", file=sys.stderr, flush=True)
     time.sleep(_RETRY_SEC)

@@ -67,7 +67,8 @@ def _drive(run: Run, given: Path, api: KubernetesApi, control: Control) -> int:
     decisions.restore()
     set_driver(DriverPod(api, owner, variable("KEDGE_POD"), variable("KEDGE_POD_IP"), controller, lease, decisions))
     code = control([str(run.path)])
-    decisions.flush()
+    decisions.restore()  # the end of a job that could not be run is only in the run folder
+    _remove_pods(api, name)
     ended_secrets.remove(api, run, RunNames(name), given, lease.check)
     _tell_end(api, lease, name, run, code)
     _wait_to_be_fetched(api, owner.name, owner.uid, KubernetesOptions(**seed.options_in(given)))
@@ -81,6 +82,14 @@ def _anchor(api: KubernetesApi, name: str) -> dict[str, Any] | None:
             return api.get("ConfigMap", name)
         except ApiError as error:
             leaving.wait_for_api(error)
+
+
+def _remove_pods(api: KubernetesApi, name: str) -> None:
+    """What a job has left that could not be run to its end."""
+    with suppress(ApiError):
+        for pod in api.list("Pod", labels.of_component(name, labels.TASK))[0]:
+            with suppress(ApiError):
+                api.delete("Pod", pod["metadata"]["name"], uid=pod["metadata"]["uid"])
 
 
 def _tell_end(api: KubernetesApi, lease: DriverLease, name: str, run: Run, code: int) -> None:
