@@ -24,6 +24,7 @@ from kedge.testing.kubernetes_api.store import ObjectStore
 
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455
 _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_GOODBYE_SEC = 5.0
 _CLOSED = 255  # a channel; from version 5 of the protocol on
 _STDIN, _STDOUT, _STDERR, _END, _RESIZE = range(5)
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
@@ -94,6 +95,9 @@ def serve(handler: BaseHTTPRequestHandler, host: ExecHost, place: FakePlace) -> 
         code = host.command(call)
         frames.send(_BINARY, bytes([_END]) + json.dumps(_end(code)).encode())
         frames.send(_CLOSE, struct.pack(">H", 1000))
+        handler.connection.settimeout(_GOODBYE_SEC)
+        while frames.receive():  # data that nobody has read would reset the connection, and what was sent be lost
+            pass
     except OSError:
         pass  # the client has gone
     handler.close_connection = True
