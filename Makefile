@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Where `make demo` runs: local, container or slurm (on a login node, in a folder that the nodes share). In containers it
-# uses an image made here, of Debian packages: python or busybox-python.
+# Where `make demo` runs: local, container, slurm (on a login node, in a folder that the nodes share) or kubernetes. In
+# containers it uses an image made here, of Debian packages: python or busybox-python.
 ENGINE ?= local
 IMAGE ?= python
 # The CPU build of PyTorch; other pins may bring several GB of CUDA packages.
@@ -17,7 +17,7 @@ PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -n $(WORKERS) --dist works
 # Byte code is kept: every kedge that a test starts would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-local demo-container demo-slurm test test-containers test-zoo test-slurm test-kubernetes
+.PHONY: demo demo-local demo-container demo-slurm demo-kubernetes test test-containers test-zoo test-slurm test-kubernetes
 .PHONY: test-benchmarks lint types
 .PHONY: check coverage floors docs soak clean
 
@@ -33,6 +33,12 @@ demo-container: $(VENV)/.demo
 # Tasks run with the login node's PATH, so they find the Python in .venv.
 demo-slurm: $(VENV)/.demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" kedge run --engine slurm examples/digits.yaml
+
+# On a cluster that is started for it and ended again.
+demo-kubernetes: $(VENV)/.test
+	tests/kubernetes/build
+	@examples/images/build $(IMAGE)
+	@$(BIN)/python -m tests.kubernetes.demo localhost/kedge/$(IMAGE):1 examples/digits.yaml
 
 test: lint types check
 

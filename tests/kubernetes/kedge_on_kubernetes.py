@@ -58,6 +58,7 @@ class OnKubernetes(Loaded):
         end = time.monotonic() + CLEANING_SEC
         while (found := self._leftovers()) and time.monotonic() < end and all(map(_has_ended, self.runs())):
             time.sleep(0.2)
+        print(*found, sep="\n")
         return found
 
     def _leftovers(self) -> list[str]:
