@@ -341,3 +341,13 @@ def test_run_of_copy_is_a_run(copying):
     (copying.there / "attempt-0").mkdir()
     copying.once()
     assert Run(copying.here).attempts() == [0]
+
+
+def test_what_was_sent_is_read_although_the_other_side_has_ended(copying):
+    """It sends all, and ends, while this side is still busy with the beginning."""
+    (copying.there / "events.jsonl").write_text("x" * 40_000)
+    copying.begin(follow=False)
+    copying.session._stream.process.wait(60)
+    copying.session._said -= 60
+    assert copying.session.next(60)
+    assert copying.same()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from kedge.engines.kubernetes.access import copy_rules
@@ -106,7 +107,8 @@ class CopySession:
     def _wait(self, timeout_sec: float) -> None:
         """Take what comes, and say now and then that this side is alive."""
         if time.monotonic() > self._said + copy_rules.QUIET_SEC and self._copy:
-            self._send(copy_rules.ALIVE)
+            with suppress(CannotRun):  # it may have sent all and ended: what it sent is still read
+                self._send(copy_rules.ALIVE)
         data = self._stream.read(min(timeout_sec, _WAIT_SEC))
         if data == b"":
             raise CopyLost("the connection to the run has ended")
