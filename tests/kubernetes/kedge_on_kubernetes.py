@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from kedge.runs.folder import Run
 
 from .namespaces import Namespace
 
+_SECRET_FILES = ("cluster/secrets.json", "cluster/link.json", "cluster/ssh.json")
 CLEANING_SEC = 60.0  # for the driver and the kubelets, after the end of a job
 _SETTINGS = {"image": NAME, "image-pull-policy": "Never", "pending": "60s", "unreachable": "10s", "lost-node": "30s"}
 
@@ -64,7 +68,16 @@ class OnKubernetes(Loaded):
     def _leftovers(self) -> list[str]:
         pods = [f"pod {pod['metadata']['name']}" for pod in self.pods()]
         secrets = self.namespace.get("secret", labels={"app.kubernetes.io/managed-by": "kedge"})
-        return super().leftovers() + pods + [f"secret {each['metadata']['name']}" for each in secrets]
+        return super().leftovers() + pods + [name for each in secrets for name in _secrets_in(each)]
+
+
+def _secrets_in(secret: dict[str, Any]) -> list[str]:
+    """What is secret in a Secret. The seed of a driver stays; with the job's end its secrets go."""
+    name = secret["metadata"]["name"]
+    if "seed.tar.gz" not in secret["data"]:
+        return [f"secret {name}"]
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(secret["data"]["seed.tar.gz"]))) as seed:
+        return [f"{member} in secret {name}" for member in seed.getnames() if member in _SECRET_FILES]
 
 
 def _has_ended(run: Path) -> bool:
