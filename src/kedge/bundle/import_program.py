@@ -38,7 +38,7 @@ def main() -> None:
 def _origin(name: str) -> str | None:
     """The file that a module was loaded from. Also for modules frozen into the interpreter, and for modules that
     replace themselves by another one (collections.abc), perhaps one without a spec (cryptography's ciphers.modes)."""
-    if name == "__main__":
+    if sys.modules[name] is sys.modules["__main__"]:  # multiprocessing gives it a second name
         return None
     spec = getattr(sys.modules[name], "__spec__", None)
     if spec is None:
