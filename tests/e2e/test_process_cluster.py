@@ -31,7 +31,8 @@ JOB_FOLDER = (  # its tasks write to the folder of the job, which an engine must
 OTHER_FILES = ("a hook before the stop that hangs ends with the grace period",)  # those of a hook in the log folder
 ONE_COPY = ("all tasks can share one copy of the code",)
 OLD_ADDRESS = ("peers reach a task that was retried alone",)  # they know only the first one of it
-NOT_APART = {*JOB_FOLDER, *OTHER_FILES, *ONE_COPY, *OLD_ADDRESS}
+NO_CONTROLLER = ("a job whose controller was killed",)  # its agents wait for another one, for an hour
+NOT_APART = {*JOB_FOLDER, *OTHER_FILES, *ONE_COPY, *OLD_ADDRESS, *NO_CONTROLLER}
 # Those that see what the controller gets of a task, and what it does to one.
 OVER_THE_LINK = {
     name: each
