@@ -153,7 +153,9 @@ def test_an_unreachable_task_ends_when_the_cluster_says_so(scene: ClusterScene) 
     outcome = scene.job(plan(WAITS), hang, settings=SOON)
     assert (outcome.state, outcome.attempt) == (State.SUCCEEDED, 1)
     end = scene.seen("task-completed")[0]
-    assert (end["code"], end["message"]) == (-1001, "the task's node was lost (node n1): Node n1 is DOWN")
+    message, _, missing = end["message"].partition("; ")
+    assert (end["code"], message) == (-1001, "the task's node was lost (node n1): Node n1 is DOWN")
+    assert ("nothing is known after byte" in missing) == (scene.mirrored is not None)
 
 
 def test_a_task_whose_node_comes_back_after_it_was_given_up_does_not_go_on(scene: ClusterScene) -> None:
@@ -218,7 +220,9 @@ def test_the_cluster_kills_what_an_agent_does_not(scene: ClusterScene) -> None:
     outcome = scene.job(plan(WAITS), hang, settings=SOON)
     assert outcome.state == State.SUCCEEDED
     assert scene.cluster.killed == [W0]
-    assert scene.seen("task-completed")[0]["message"] == "stopped by KILL: it did not end by itself"
+    message, _, missing = scene.seen("task-completed")[0]["message"].partition("; ")
+    assert message == "stopped by KILL: it did not end by itself"
+    assert ("nothing is known after byte" in missing) == (scene.mirrored is not None)
 
 
 def test_an_agent_that_ends_before_the_barrier_fails_it_at_once(scene: ClusterScene) -> None:
