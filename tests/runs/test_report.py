@@ -54,3 +54,17 @@ def test_a_verdict_that_is_not_one_is_left_out(tmp_path: Path, judged: Any) -> N
     assert report.read(Run(tmp_path)) is None
     report.complete(Run(tmp_path))
     assert json.loads((tmp_path / "report.json").read_text())["root"] is None
+
+
+def test_a_report_names_the_logs_of_the_folder_in_which_it_is_read(tmp_path: Path) -> None:
+    run = Run(tmp_path / "train-abc2345")
+    run.path.mkdir()
+    quote = {"file": "/elsewhere/train-abc2345/attempt-0/worker-0/user-all/current", "line": 3, "text": "out of memory"}
+    other = {**quote, "file": "/elsewhere/another.log"}
+    root = {"task": "worker:0", "cause": "gpu_oom", "evidence": [quote], "last_words": [other]}
+    made = {"id": run.id, "state": "failed", "text": "it failed", "code": 255, "attempts": 1, "root": root}
+    (run.path / "report.json").write_text(json.dumps({"version": 1, **made}))
+    found = report.read(run)
+    assert found and found.root
+    assert found.root.evidence[0].file == str(run.path / "attempt-0/worker-0/user-all/current")
+    assert found.root.last_words[0].file == "/elsewhere/another.log"

@@ -89,11 +89,27 @@ def read(run: Run) -> JobReport | None:
     """The report in report.json, or the one that its controller was about to write when it was killed; None if there is
     none yet, or it is damaged."""
     try:
-        return JobReport.from_json(untrusted.read_json(run.path, _JSON, _LARGEST))
+        return _as_here(run, JobReport.from_json(untrusted.read_json(run.path, _JSON, _LARGEST)))
     except FileNotFoundError:
         return _of_record(run)
     except (OSError, ValueError):
         return None
+
+
+def _as_here(run: Run, report: JobReport) -> JobReport:
+    """The report with the paths of logs in this run folder, which may be a copy of the one where it was written."""
+    if report.root is None:
+        return report
+    evidence, last_words = (
+        tuple(quote._replace(file=_in_folder(run, quote.file)) for quote in quotes)
+        for quotes in (report.root.evidence, report.root.last_words)
+    )
+    return report._replace(root=report.root._replace(evidence=evidence, last_words=last_words))
+
+
+def _in_folder(run: Run, path: str) -> str:
+    _, found, inside = path.partition(f"/{run.id}/")
+    return str(run.path / inside) if found else path
 
 
 def _of_record(run: Run) -> JobReport | None:
