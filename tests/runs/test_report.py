@@ -65,6 +65,7 @@ def test_a_report_names_the_logs_of_the_folder_in_which_it_is_read(tmp_path: Pat
     made = {"id": run.id, "state": "failed", "text": "it failed", "code": 255, "attempts": 1, "root": root}
     (run.path / "report.json").write_text(json.dumps({"version": 1, **made}))
     found = report.read(run)
-    assert found and found.root
+    assert found
+    assert found.root
     assert found.root.evidence[0].file == str(run.path / "attempt-0/worker-0/user-all/current")
     assert found.root.last_words[0].file == "/elsewhere/another.log"

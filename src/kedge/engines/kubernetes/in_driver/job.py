@@ -36,14 +36,17 @@ from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.spec.units import seconds
 
+_NOTE_SEC = 15.0  # most images have come by then, and what waits for a node or a wrong image says so
+
 
 def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here: DriverPod) -> JobOutcome:
     """Run the job to its end, in the driver pod of this process."""
     chosen = KubernetesOptions(**options)
     keys = _keys(run)
     settings = ClusterSettings(
-        barrier_sec=seconds(chosen.barrier), unreachable_sec=seconds(chosen.unreachable), shares_folder=False
-    )
+        barrier_sec=seconds(chosen.barrier), barrier_note_sec=_NOTE_SEC, unreachable_sec=seconds(chosen.unreachable),
+        shares_folder=False,
+    )  # fmt: skip
 
     def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
         raise_limit()
