@@ -23,9 +23,10 @@ from kedge.testing.wait import wait_until
 from .scene import W0, ClusterScene, plan
 
 PROGRAM = Path(__file__).with_name("controller_program.py")
-# Each start is one line. The second task fails twice in the first attempt of the job.
+# Each start is one line. The second task fails twice in the first attempt of the job, once all three have started.
 COMMAND = """
 echo $FC_FRAMEWORK_ATTEMPT_ID $PAI_TASK_INDEX $FC_TASK_ATTEMPT_ID >> $TEST_SHARED/starts
+until [ $(grep -c "^$FC_FRAMEWORK_ATTEMPT_ID . 0" $TEST_SHARED/starts) = 3 ]; do sleep 0.05; done
 sleep 0.2
 [ $PAI_TASK_INDEX != 1 ] || [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]
 """
