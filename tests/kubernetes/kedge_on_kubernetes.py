@@ -20,7 +20,7 @@ from .namespaces import Namespace
 
 _SECRET_FILES = ("cluster/secrets.json", "cluster/link.json", "cluster/ssh.json")
 CLEANING_SEC = 60.0  # for the driver and the kubelets, after the end of a job
-_SETTINGS = {"image": NAME, "image-pull-policy": "Never", "pending": "60s", "unreachable": "10s", "lost-node": "30s"}
+_SETTINGS = {"image": NAME, "image-pull-policy": "Never", "pending": "60s", "unreachable": "60s", "lost-node": "30s"}
 
 
 class OnKubernetes(Loaded):

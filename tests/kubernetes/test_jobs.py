@@ -1,8 +1,15 @@
-"""Jobs that run on a cluster as it should be."""
+"""Jobs on a cluster: one that is as it should be, and what happens to pods from outside."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from kedge.testing.command import TIMEOUT
+from kedge.testing.wait import wait_until
+
 from .kedge_on_kubernetes import OnKubernetes
+
+TICKS = "for i in $(seq 15); do echo tick $i; sleep 1; done"
 
 
 def test_a_job_runs_to_its_end(kedge: OnKubernetes) -> None:
@@ -10,3 +17,50 @@ def test_a_job_runs_to_its_end(kedge: OnKubernetes) -> None:
     assert "Succeeded" in done.stdout
     assert kedge.task_log() == "hello from worker-0\n"
     assert kedge.leftovers() == []
+
+
+def test_a_driver_that_is_deleted_changes_nothing_for_the_tasks(kedge: OnKubernetes) -> None:
+    process = kedge.start("run", kedge.job(TICKS, roles={"worker": {"instances": 2}}))
+    wait_until(lambda: len(kedge.runs()) == 1 and "tick 2" in log(kedge), TIMEOUT, "output of a task")
+    (driver,) = kedge.pods("driver")
+    kedge.namespace.kubectl("delete", "pod", driver["metadata"]["name"], "--wait=false")
+    said = kedge.finish(process, 0)
+    assert "the job's controller was started again; its tasks have run on" in said
+    for task in ("worker-0", "worker-1"):
+        assert kedge.task_log(task) == "".join(f"tick {number}\n" for number in range(1, 16))
+    assert [event["task_attempt"] for event in named(kedge, "task-launched")] == [0, 0]
+
+
+def test_a_pod_that_somebody_deletes_is_a_transient_failure(kedge: OnKubernetes) -> None:
+    job = kedge.job("echo here; [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ] || sleep 600")
+    kedge("run", "--detach", job)
+    wait_until(lambda: "here" in log(kedge), TIMEOUT, "output of the task")
+    (pod,) = kedge.pods()
+    kedge.namespace.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
+    run = kedge.only_run().name
+    assert "succeeded" in kedge("wait", run).stdout
+    ended = named(kedge, "attempt-completed")[0]["root"]
+    assert (ended["cause"], ended["behavior"]) == ("removed_outside", "transient")
+
+
+def test_what_a_job_waits_for_is_said_and_a_stop_ends_it(kedge: OnKubernetes) -> None:
+    role: dict[str, Any] = {"resourcePerInstance": {"cpu": 1000, "memoryMB": 64, "gpu": 0}}
+    kedge("run", "--detach", kedge.job("true", roles={"worker": role}))
+    wait_until(lambda: bool(named(kedge, "note")), TIMEOUT, "a note")
+    assert "none of 2 nodes can take it: 2 have too little CPU free" in named(kedge, "note")[0]["text"]
+    run = kedge.only_run().name
+    kedge("stop", run)
+    kedge("wait", run, code=1)
+    assert kedge.leftovers() == []
+
+
+def log(kedge: OnKubernetes) -> str:
+    """What the first task has printed so far."""
+    try:
+        return kedge.task_log()
+    except FileNotFoundError:
+        return ""
+
+
+def named(kedge: OnKubernetes, name: str) -> list[dict[str, Any]]:
+    return [event for event in kedge.events() if event["event"] == name]

@@ -10,6 +10,7 @@ from typing import Any
 from kedge.engines.kubernetes.access import copy_state, fetching, submitted
 from kedge.engines.kubernetes.access.submitted import SubmittedRun
 from kedge.engines.kubernetes.objects import labels
+from kedge.engines.kubernetes.pods import driver_words
 from kedge.errors import EXIT_FAILED, EXIT_INTERRUPTED, CannotRun, KedgeError
 from kedge.runs import disk_reserve, events, report, status
 from kedge.runs.events import EventLog
@@ -90,27 +91,30 @@ def _of_driver(found: SubmittedRun, now: float) -> SchedulerWord:
     name, pod = found.names.name, found.driver()
     if pod is not None and submitted.is_running(pod):
         return SchedulerWord(name, JobPhase.RUNNING, checked=now)
-    reason, text = _waits(pod)
+    reason, text = _reason(pod), _waits(found, pod)
     if _has_started(found.run):  # the tasks go on without it
         return SchedulerWord(name, JobPhase.RUNNING, reason, f"its driver is being replaced: {text}", checked=now)
     return SchedulerWord(name, JobPhase.PENDING, reason, text, checked=now)
 
 
-def _waits(pod: dict[str, Any] | None) -> tuple[str, str]:
-    """Why a driver does not run, in Kubernetes' own term and in words."""
-    if pod is None:
-        return "NoPod", "its driver has no pod yet"
-    status_ = pod.get("status", {})
-    for container in status_.get("containerStatuses") or ():
-        waiting = container.get("state", {}).get("waiting")
-        if waiting:
-            reason, message = str(waiting.get("reason", "")), one_line(str(waiting.get("message", "")))
-            return reason, f"its driver waits: {reason}{f': {message}' if message else ''}"
-    for condition in status_.get("conditions") or ():
+def _waits(found: SubmittedRun, pod: dict[str, Any] | None) -> str:
+    """Why a driver does not run, in words."""
+    job = found.job()
+    pods, about_job = ([pod], ()) if pod else ([], found.events_of(job))
+    text = driver_words.why_not_running(job, pods, about_job, found.events_of(pod))
+    return text or "its driver is being started"
+
+
+def _reason(pod: dict[str, Any] | None) -> str:
+    """The same in Kubernetes' own term."""
+    said: dict[str, Any] = pod.get("status", {}) if pod else {"phase": "NoPod"}
+    for container in said.get("containerStatuses") or ():
+        if waiting := container.get("state", {}).get("waiting"):
+            return str(waiting.get("reason", ""))
+    for condition in said.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            message = one_line(str(condition.get("message", "")))
-            return str(condition.get("reason", "")), f"its driver waits for a node: {message}"
-    return str(status_.get("phase", "")), "its driver is being started"
+            return str(condition.get("reason", ""))
+    return str(said.get("phase", ""))
 
 
 def _has_started(run: Run) -> bool:

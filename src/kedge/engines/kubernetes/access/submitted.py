@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from kedge.engines.kubernetes.api import KubernetesApi
+from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.objects import labels
 from kedge.engines.kubernetes.objects.names import RunNames
 from kedge.errors import CannotRun
@@ -48,6 +48,17 @@ class SubmittedRun:
         wanted = {labels.RUN: self.names.name, labels.COMPONENT: labels.DRIVER}
         pods, _ = self.api.list("Pod", wanted)
         return max(pods, key=lambda pod: (is_running(pod), pod["metadata"].get("creationTimestamp", "")), default=None)
+
+    def job(self) -> dict[str, Any] | None:
+        """The Job of the driver; None: it has been deleted."""
+        return self.api.get("Job", self.names.driver)
+
+    def events_of(self, thing: dict[str, Any] | None) -> list[dict[str, Any]]:
+        """The events about an object, the latest last; none where this user may not list them."""
+        try:
+            return self.api.events_of(thing["metadata"]["uid"]) if thing else []
+        except ApiError:
+            return []
 
 
 def close_connections() -> None:
