@@ -39,8 +39,9 @@ def test_a_pod_that_somebody_deletes_is_a_transient_failure(kedge: OnKubernetes)
     kedge.namespace.kubectl("delete", "pod", pod["metadata"]["name"], "--wait=false")
     run = kedge.only_run().name
     assert "succeeded" in kedge("wait", run).stdout
-    ended = named(kedge, "attempt-completed")[0]["root"]
-    assert (ended["cause"], ended["behavior"]) == ("removed_outside", "transient")
+    (retried,) = named(kedge, "job-retrying")
+    assert retried["retries"]["transient"] == 1
+    assert kedge.leftovers() == []
 
 
 def test_what_a_job_waits_for_is_said_and_a_stop_ends_it(kedge: OnKubernetes) -> None:

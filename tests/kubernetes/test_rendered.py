@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,36 @@ import yaml
 
 from kedge.engines.kubernetes.objects import strategic_merge
 
+from . import sharing
 from .cluster import Cluster
+from .own_cluster import OwnCluster
 
 GOLDEN = Path(__file__).parents[1] / "engines" / "kubernetes" / "golden"
 POD = "io.k8s.api.core.v1.Pod"
 
 
+@pytest.fixture
+def undisturbed(any_cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster of all tests, of which none ends a part meanwhile."""
+    with sharing.used() if isinstance(any_cluster, OwnCluster) else nullcontext():
+        yield any_cluster
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.yaml")))
-def test_the_server_takes_what_kedge_plan_shows(any_cluster: Cluster, name: str) -> None:
+def test_the_server_takes_what_kedge_plan_shows(undisturbed: Cluster, name: str) -> None:
     documents = [*yaml.safe_load_all((GOLDEN / f"{name}.yaml").read_text())]
     for each in documents:
         if each["kind"] == "Pod":  # a priority class is an object of the whole cluster
             each["spec"].pop("priorityClassName", None)
     text = yaml.safe_dump_all(documents)
-    said = any_cluster.kubectl(
+    said = undisturbed.kubectl(
         "apply", "--dry-run=server", "--validate=true", "--filename=-", namespace="default", given=text
     )
     assert said.count("(server dry run)") == len(documents)
 
 
-def test_lists_of_pods_are_merged_by_the_keys_that_the_server_names(any_cluster: Cluster) -> None:
-    definitions = json.loads(any_cluster.kubectl("get", "--raw", "/openapi/v2"))["definitions"]
+def test_lists_of_pods_are_merged_by_the_keys_that_the_server_names(undisturbed: Cluster) -> None:
+    definitions = json.loads(undisturbed.kubectl("get", "--raw", "/openapi/v2"))["definitions"]
     found = dict(_merged_lists(definitions, POD, set()))
     keys = {name: key for name, key in found.items() if key and name not in ("conditions", "podIPs", "hostIPs")}
     assert keys.items() <= strategic_merge.MERGE_KEYS.items()

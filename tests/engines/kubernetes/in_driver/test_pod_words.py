@@ -64,10 +64,10 @@ def test_a_volume_that_cannot_be_mounted_is_known_by_events() -> None:
     assert WORDS.gone(found, 621.0)
 
 
-def test_who_deleted_a_pod_is_asked_for_when_it_is_over() -> None:
-    found = seen(REAL["low"]["pod"], terminating=1.0)  # its command has ended, and its agent not yet
+def test_who_deleted_a_pod_is_asked_for_when_its_container_has_ended() -> None:
+    found = seen(REAL["low"]["pod"], terminating=1.0)  # its agent waits until the end is recorded
     assert WORDS.gone(found, 2.0) is None
-    found.stage = PodStage.OVER
+    assert WORDS.is_final(found)
     assert WORDS.wants_events(found, 2.0)
     found.events = REAL["low"]["events"]
     found.has_last_events = True

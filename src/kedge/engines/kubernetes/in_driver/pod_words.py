@@ -37,8 +37,8 @@ class RunPodWords:
         by_signal = end.code is not None and end.code < 0
         if pod.stage != PodStage.OVER and end.reason == GoneKind.ENDED and not by_signal:
             return None
-        if pod.stage != PodStage.OVER and end.reason == GoneKind.DELETED:  # by whom is asked for when it is over
-            return None
+        if pod.stage != PodStage.OVER and end.reason == GoneKind.DELETED and not pod.has_last_events:
+            return None  # by whom is asked for first
         return _gone(pod, end)
 
     def _waited(self, pod: AttemptPod, now: float) -> Gone | None:
@@ -56,10 +56,17 @@ class RunPodWords:
         """Whether the events of a pod may say more than the pod."""
         if pod.pod is None or pod.told:
             return False
-        if pod.stage == PodStage.OVER:
+        if self.is_final(pod):
             return not pod.has_last_events and pod_end.needs_events(pod.pod, _asked(pod), gone=pod.removed)
         begins = pod.wait is not None and fields.node(pod.pod) != ""
         return begins and now - pod.asked > _SOON_SEC and now - pod.events_asked > _AGAIN_SEC
+
+    def is_final(self, pod: AttemptPod) -> bool:
+        """Whether events that are asked for now tell how it has ended: it is over, or its container has ended because
+        somebody deleted it. Its agent waits then until the end is recorded, so the pod would not be over before."""
+        if pod.stage == PodStage.OVER:
+            return True
+        return pod.pod is not None and pod_end.needs_events(pod.pod, _asked(pod))
 
     def pending(self, pod: AttemptPod) -> str:
         """Why its container does not run yet; empty if it does."""

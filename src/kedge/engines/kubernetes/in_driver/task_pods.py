@@ -54,6 +54,9 @@ class PodWords(Protocol):
     def wants_events(self, pod: AttemptPod, now: float) -> bool:
         """Whether the events about a pod may say more."""
 
+    def is_final(self, pod: AttemptPod) -> bool:
+        """Whether events that are asked for now tell how it has ended."""
+
     def pending(self, pod: AttemptPod) -> str:
         """Why its container does not run yet; empty if it does."""
 
@@ -306,8 +309,9 @@ class TaskPods:
 
     def _asks_events(self, pod: AttemptPod, now: float) -> bool:
         """Whether nothing is known before the events about a pod are."""
-        if self._words.wants_events(pod, now) and not (pod.stage == PodStage.OVER and pod.asks_last):
-            pod.events_asked, pod.asks_last = now, pod.stage == PodStage.OVER
+        final = self._words.is_final(pod)
+        if self._words.wants_events(pod, now) and not (final and pod.asks_last):
+            pod.events_asked, pod.asks_last = now, final
             self._calls.ask_events(pod.key, pod.uid, last=pod.asks_last)
         return pod.asks_last and not pod.has_last_events
 
