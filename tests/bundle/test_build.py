@@ -78,7 +78,7 @@ def test_all_libraries_come_from_the_bundle(bundle: Bundle) -> None:
     loader = bundle.path / "lib" / bundle.head["loader"]
     interpreter = bundle.path / "bin" / bundle.head["interpreter"]
     programs = [interpreter, *(path for path in bundle.path.rglob("*") if ".so" in path.name)]
-    assert len(programs) > 30
+    assert len(programs) > 20  # Debian's Python has more of its modules built in than others
     for program in programs:
         if program == loader:
             continue

@@ -152,7 +152,8 @@ def test_a_start_that_cannot_be_noted_is_none(agent):
     assert not agent.task_folder().exists()
 
 
-def test_the_environment_is_that_of_the_step(agent):
+def test_the_environment_is_that_of_the_step(agent, monkeypatch):
+    monkeypatch.delenv("LC_CTYPE", raising=False)  # Python itself sets it where nothing chooses a locale
     agent.start({"LC_ALL": "", "LANG": "C", "SLURM_JOB_ID": "77"})
     agent.run("echo ${LC_CTYPE-unset} $LANG $SLURM_JOB_ID; env | grep -c ^PWD")
     assert agent.ended()["code"] == 0
