@@ -56,6 +56,17 @@ def order(path: str) -> int:
     return SINGLE_FILES.index(path) if path in SINGLE_FILES else len(SINGLE_FILES) + path.startswith(STREAMS)
 
 
+def without_overwriting(renamed: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Renames in an order in which none overwrites a file that is still to be renamed."""
+    left, ordered = list(renamed), []
+    while left:
+        waiting = {path for path, _ in left}
+        free = [one for one in left if one[1] not in waiting - {one[0]}] or left[:1]
+        ordered += free
+        left = [one for one in left if one not in free]
+    return ordered
+
+
 def is_output(path: str) -> bool:
     """Whether a path is below the folder of outputs, in plain words, and can be sent: it is UTF-8."""
     first, *parts = path.split("/")

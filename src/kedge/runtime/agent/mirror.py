@@ -150,7 +150,7 @@ class TaskMirror:
         for file in self._files.values():
             file.see_size()
         self._files = {path: self._files[path] for path in now if path in self._files}  # the older files first
-        return [(path, to, self._files[to]) for path, to in _in_order(renamed)]
+        return [(path, to, self._files[to]) for path, to in mirroring.without_overwriting(renamed)]
 
     def _new_bytes(self) -> Iterator[bool]:
         """Send what files have more than was sent. Those of different folders get their turns, but no log gets bytes
@@ -186,14 +186,3 @@ class TaskMirror:
             self._do(mirroring.WRITE, piece.data, path=path, offset=piece.offset, new=piece.new)
             yield True
         self._do(mirroring.END, skipped_files=outputs.skipped_files, skipped_bytes=outputs.skipped_bytes)
-
-
-def _in_order(renamed: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Renames in an order in which none overwrites a file that is still to be renamed."""
-    left, ordered = list(renamed), []
-    while left:
-        waiting = {path for path, _ in left}
-        free = [one for one in left if one[1] not in waiting - {one[0]}] or left[:1]
-        ordered += free
-        left = [one for one in left if one not in free]
-    return ordered

@@ -14,6 +14,7 @@ from kedge.engines.kubernetes.access.folder_scan import FolderScan, SeenFile
 from kedge.engines.kubernetes.access.sent_files import SentFile
 from kedge.light.contextlib import suppress
 from kedge.light.types import Any, Callable, Mapping
+from kedge.link import mirroring
 
 _LOOKS_AGAIN = 3  # for a file that has gone: it may be on its way to another name
 _END = b'"job-completed"'
@@ -93,7 +94,7 @@ class CopySender:
         renamed.sort(key=lambda one: copy_rules.order(one[0]))
         for path, to in renamed:
             self._send_growing(path, to, self._files[path], present[to])
-        for path, to in _in_order(renamed):
+        for path, to in mirroring.without_overwriting(renamed):
             self._send(copy_rules.RENAME, path=path, to=to)
             self._files[to] = self._files.pop(path)
         return bool(renamed)
@@ -196,14 +197,3 @@ def _raise_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             return wanted
     return wanted if soft == resource.RLIM_INFINITY else max(soft, 0)
-
-
-def _in_order(renamed: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Renames in an order in which none overwrites a file that is still to be renamed."""
-    left, ordered = list(renamed), []
-    while left:
-        waiting = {path for path, _ in left}
-        free = [one for one in left if one[1] not in waiting - {one[0]}] or left[:1]
-        ordered += free
-        left = [one for one in left if one not in free]
-    return ordered

@@ -14,12 +14,6 @@ from kedge.plan.model import Plan, RolePlan
 VERSION = "frameworkcontroller.microsoft.com/v1"
 _ANNOTATIONS = 256 << 10  # bytes in all; the API server refuses more
 _MOST_TASKS = 10_000  # of a role
-START, STOP = "Start", "Stop"
-
-
-def framework_id(plan: Plan) -> str:
-    """What a user calls the Framework."""
-    return f"{plan.user}~{plan.job}"
 
 
 def framework(plan: Plan, config: str, site: FrameworkSite, addons: AddonNames) -> dict[str, Any]:
@@ -43,7 +37,7 @@ def framework(plan: Plan, config: str, site: FrameworkSite, addons: AddonNames) 
             },
         },
         "spec": {
-            "executionType": START,
+            "executionType": "Start",
             "retryPolicy": {"fancyRetryPolicy": True, "maxRetryCount": plan.retry.job},
             "taskRoles": [_role(plan, role, site, addons) for role in plan.roles],
         },
