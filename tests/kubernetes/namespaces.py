@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kedge.engines.kubernetes import setup
 from kedge.testing.wait import wait_until
 
@@ -22,6 +24,7 @@ class Namespace:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster = cluster
         self.name = f"kedge-test-{os.urandom(5).hex()}"
+        self._volumes: list[str] = []
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
         self.kubeconfig = self._user(folder)
         # Pods of an account that was made just now are refused until its token is there.
@@ -70,10 +73,33 @@ class Namespace:
         """What is in it, for whoever reads why a test has failed."""
         return self.kubectl("get", "pods,jobs,configmaps,events", "--output=wide", check=False)
 
+    def claim(self, name: str, mode: int = 0o777) -> Path:
+        """Make a claim of a volume that pods of all nodes share (ReadWriteMany). Returns its folder on this machine,
+        which has this mode."""
+        if not isinstance(self.cluster, OwnCluster):
+            pytest.skip("the test needs a volume that pods of all nodes share, and only a cluster of its own has one")
+        folder = self.cluster.volume(f"{self.name}-{name}", mode)
+        head = {"metadata": {"name": f"{self.name}-{name}"}, "apiVersion": "v1", "kind": "PersistentVolume"}
+        kept = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+        own = {"claimRef": {"namespace": self.name, "name": name}, "capacity": {"storage": "1Gi"}}
+        self.cluster.apply({**head, "spec": {**kept, **own, "hostPath": {"path": str(folder), "type": "Directory"}}})
+        wanted = {**kept, "volumeName": f"{self.name}-{name}", "resources": {"requests": {"storage": "1Gi"}}}
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": wanted}
+        self.cluster.apply(claim, namespace=self.name)
+        self._volumes.append(f"{self.name}-{name}")
+        wait_until(lambda: self._is_bound(name), DEADLINE, f"the claim {name}")
+        return folder
+
+    def _is_bound(self, claim: str) -> bool:
+        found = self.get("persistentvolumeclaim", claim) or {}
+        return bool(found.get("status", {}).get("phase") == "Bound")
+
     def close(self) -> None:
         """Remove it. Its pods get no grace; that it is gone is not waited for."""
         self.kubectl("delete", "jobs,pods", "--all", "--wait=false", "--grace-period=0", "--force", check=False)
         self.cluster.kubectl("delete", "namespace", self.name, "--wait=false", check=False)
+        if self._volumes:  # they go with their claims; their folders with the cluster
+            self.cluster.kubectl("delete", "persistentvolume", *self._volumes, "--wait=false", check=False)
 
     def _has_token(self, account: str) -> bool:
         found = self.get("serviceaccount", account)

@@ -61,6 +61,13 @@ class OwnCluster(Cluster):
         with contextlib.suppress(OSError):
             self._order({})
 
+    def volume(self, name: str, mode: int) -> Path:
+        """Make a folder that both nodes see at the same path."""
+        folder = self.folder / "volumes" / name
+        folder.mkdir(parents=True)
+        folder.chmod(mode)
+        return folder
+
     def run(self, name: str, argv: list[str]) -> int:
         """Start a program that ends with the cluster; its output goes to NAME.log. Returns its pid."""
         program = shutil.which(argv[0], path=programs.path())
