@@ -142,11 +142,16 @@ def images_here(images: Mapping[str, str | None]) -> dict[str, str]:
     return found
 
 
-def kubernetes_setup(options: Mapping[str, Any], users: Sequence[str], groups: Sequence[str]) -> str:
+def kubernetes_setup(
+    options: Mapping[str, Any], users: Sequence[str], groups: Sequence[str], *, queues: bool = False
+) -> str:
     """What an administrator applies to a namespace so that jobs can run there, as YAML. `options` are some of the
-    engine's. InputError."""
+    engine's. `queues`: jobs may wait in queues of Kueue. InputError."""
     setup = importlib.import_module("kedge.engines.kubernetes.setup")
     account = options.get("service_account") or SERVICE_ACCOUNT
     named = (options.get(key) for key in ("kubeconfig", "context"))
-    text: str = setup.manifests(options.get("namespace"), account, users, groups, *named)
+    queues, network = queues or bool(options.get("queue")), bool(options.get("network_policy"))
+    text: str = setup.manifests(
+        options.get("namespace"), account, users, groups, *named, queues=queues, network=network
+    )
     return text

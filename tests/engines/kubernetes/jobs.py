@@ -80,7 +80,8 @@ _SITE = KubernetesOptions(
     image=RUNTIME, image_pull_policy="IfNotPresent", priority_class="batch", node_selector="gpu-type=a100,zone=b",
     gpu="amd.com/gpu", rdma="rdma/ib", tolerations=["gpu-only", "team=vision:NoSchedule"], pull_secrets=["site-images"],
     run_as_user=1000, run_as_group=100, host_paths=["/lustre"], run_volume="kedge-runs", outputs_volume="kedge-outputs",
-    driver_cpu="1", driver_memory="1Gi", queue="team-a", pod_patch=json.dumps(_PATCH),
+    driver_cpu="1", driver_memory="1Gi", queue="team-a", network_policy="both",
+    driver_node_selector="pool=cpu", pod_patch=json.dumps(_PATCH),
 )  # fmt: skip
 _MOUNTS = (
     Mount("data", "/data", read_only=True, claim=VolumeClaim("datasets", "public")),

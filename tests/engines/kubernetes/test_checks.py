@@ -51,6 +51,17 @@ def test_what_one_may_not_do_is_named_with_the_role_that_gives_it(
     assert f"the Role kedge-user: {SETUP} --user NAME prints it" in str(error.value)
 
 
+@pytest.mark.usefixtures("prepared")
+def test_what_only_some_jobs_need_is_asked_for_these(api: KubernetesApi, kubernetes: FakeKubernetes) -> None:
+    kubernetes.rules.deny("create", "networkpolicies")
+    kubernetes.rules.deny("list", "localqueues")
+    checks.check_namespace(api, OPTIONS, SETUP)
+    with pytest.raises(CannotRun, match=f"you lack create networkpolicies.*: {SETUP} --user NAME"):
+        checks.check_namespace(api, OPTIONS._replace(network_policy="ingress"), SETUP)
+    with pytest.raises(CannotRun, match=f"you lack list localqueues.*: {SETUP} --queues --user NAME"):
+        checks.check_namespace(api, OPTIONS._replace(queue="q"), SETUP)
+
+
 def test_a_driver_needs_its_service_account(api: KubernetesApi, kubernetes: FakeKubernetes) -> None:
     with pytest.raises(CannotRun, match=f"no service account 'kedge'.*{SETUP} | kubectl apply"):
         checks.check_namespace(api, OPTIONS, SETUP)

@@ -63,6 +63,22 @@ def test_users_and_groups_get_the_role_of_submitters() -> None:
     assert ["pods/exec"] in [rule["resources"] for rule in role["rules"]]
 
 
+@pytest.mark.usefixtures("site")
+def test_what_queues_need_is_printed_where_it_is_asked_for() -> None:
+    """Whoever has no rights in Kueue cannot give them."""
+    assert "kueue" not in kedge("kubernetes", "setup", "--user", "bob").stdout
+    found = documents(kedge("kubernetes", "setup", "--queues", "--user", "bob").stdout)
+    driver, user = ({rule["resources"][0]: rule["verbs"] for rule in found[at]["rules"]} for at in (1, 3))
+    assert driver["workloads"] == ["get", "list", "delete"]
+    assert user["localqueues"] == ["get", "list"]
+
+
+def test_users_may_make_the_network_policies_that_the_site_wants(site: Path) -> None:
+    site.write_text("[engines.kubernetes]\nnetwork-policy = 'ingress'\n")
+    role = documents(kedge("kubernetes", "setup", "--user", "bob").stdout)[3]
+    assert ["networkpolicies"] in [rule["resources"] for rule in role["rules"]]
+
+
 def test_the_settings_name_account_and_namespace(site: Path) -> None:
     site.write_text("[engines.kubernetes]\nservice-account = 'drivers'\nnamespace = 'jobs'\n")
     found = documents(kedge("kubernetes", "setup").stdout)

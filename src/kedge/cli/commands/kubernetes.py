@@ -19,7 +19,8 @@ def command() -> None:
 @click.option("--namespace", metavar="NAME", help="The namespace, instead of the one of the settings or the context.")
 @click.option("--user", "users", multiple=True, metavar="NAME", help="A user who may submit jobs there.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group whose members may.")
-def setup(namespace: str | None, users: tuple[str, ...], groups: tuple[str, ...]) -> None:
+@click.option("--queues", is_flag=True, help="Add what jobs in queues of Kueue need.")
+def setup(namespace: str | None, users: tuple[str, ...], groups: tuple[str, ...], queues: bool) -> None:
     """Print what lets jobs run in a namespace, as YAML for `kubectl apply -f -`.
 
     That is the service account of the drivers of jobs, with its Role and RoleBinding. With --user or --group also the
@@ -28,4 +29,4 @@ def setup(namespace: str | None, users: tuple[str, ...], groups: tuple[str, ...]
     known = EngineChoice().settings_of(_ENGINE)
     if namespace:
         known["namespace"] = namespace
-    click.echo(registry.kubernetes_setup(known, users, groups), nl=False)
+    click.echo(registry.kubernetes_setup(known, users, groups, queues=queues), nl=False)

@@ -55,7 +55,7 @@ def check_namespace(api: KubernetesApi, options: KubernetesOptions, setup: str) 
         shown = ".".join(map(str, version))
         raise CannotRun(f"{api.server} is Kubernetes {shown}, and kedge needs at least {'.'.join(map(str, OLDEST))}")
     _check_exists(api)
-    permissions.check(api, setup)
+    permissions.check(api, options, setup)
     permissions.check_service_account(api, options.service_account, setup)
     for problem in _missing(api, options):
         raise CannotRun(problem)

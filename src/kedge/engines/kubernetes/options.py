@@ -32,6 +32,7 @@ _IMAGE = r"^[\w.-]+(:\d+)?(/[\w./-]+)?(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$"
 _NO_IMAGE = "is not the name of an image"
 _QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|[kMGT]i?)?$"
 _NO_QUANTITY = "is not a quantity of Kubernetes, such as 500m or 512Mi"
+INGRESS, BOTH = "ingress", "both"  # values of `network_policy`
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
@@ -68,8 +69,14 @@ ACCEPTS = (
     _of_site("gpu", str, "What the cluster calls a GPU.", _RESOURCE, _NO_RESOURCE, default="nvidia.com/gpu"),
     _of_site("rdma", str, "What the cluster calls an RDMA device.", _RESOURCE, _NO_RESOURCE, default="rdma/hca"),
     _of_site(
-        "tolerations", list, "Taints of nodes that tasks tolerate: KEY, KEY=VALUE, or either with :EFFECT.",
+        "tolerations", list, "Taints of nodes that tasks and drivers tolerate: KEY, KEY=VALUE, or either with "
+        ":EFFECT.",
         _TOLERATION, _NO_TOLERATION,
+    ),
+    _of_site(
+        "network_policy", str, "Make a NetworkPolicy for each run, for namespaces that deny traffic: its pods may "
+        "receive from each other (`ingress`), and also send to each other, to DNS and, the driver, to the API server "
+        "(`both`).", choices=(INGRESS, BOTH),
     ),
     _of_site("pull_secrets", list, "Secrets of the namespace with which nodes pull images.", _NAME, _NO_NAME),
     _of_site("run_as_user", int, "The uid of tasks, instead of the one of their image.", least=1),
@@ -109,6 +116,10 @@ ACCEPTS = (
         "lost_node", "How long a deleted pod on a node that does not answer may hang before it is removed by force; 0: "
         "never.", "10m",
     ),
+    _of_site(
+        "driver_node_selector", str, "Labels that the nodes of drivers must have: KEY=VALUE, or several with commas "
+        "between them.", _LABELS, _NO_LABELS,
+    ),
     _of_site("driver_cpu", str, "The CPU of the driver.", _QUANTITY, _NO_QUANTITY, default="250m"),
     _of_site("driver_memory", str, "The memory of the driver.", _QUANTITY, _NO_QUANTITY, default="512Mi"),
     _of_site(
@@ -136,6 +147,7 @@ class KubernetesOptions(NamedTuple):
     gpu: str = "nvidia.com/gpu"
     rdma: str = "rdma/hca"
     tolerations: tuple[str, ...] | list[str] = ()
+    network_policy: str | None = None
     pull_secrets: tuple[str, ...] | list[str] = ()
     run_as_user: int | None = None
     run_as_group: int | None = None
@@ -153,17 +165,27 @@ class KubernetesOptions(NamedTuple):
     barrier: str = "10m"
     unreachable: str = "2m"
     lost_node: str = "10m"
+    driver_node_selector: str | None = None
     driver_cpu: str = "250m"
     driver_memory: str = "512Mi"
     fixed: tuple[str, ...] | list[str] = ()
 
     @property
     def node_labels(self) -> dict[str, str]:
-        """The labels that nodes must have."""
-        pairs = (part.partition("=") for part in (self.node_selector or "").split(",") if part)
-        return {key: value for key, _, value in pairs}
+        """The labels that the nodes of tasks must have."""
+        return _labels(self.node_selector)
+
+    @property
+    def driver_node_labels(self) -> dict[str, str]:
+        """Those that the driver's node must have."""
+        return _labels(self.driver_node_selector)
 
     @property
     def lost_node_sec(self) -> float | None:
         """After how long a pod of a lost node is removed by force; None: never."""
         return seconds(self.lost_node) or None
+
+
+def _labels(text: str | None) -> dict[str, str]:
+    pairs = (part.partition("=") for part in (text or "").split(",") if part)
+    return {key: value for key, _, value in pairs}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.objects.labels import KEDGE, MANAGED_BY
+from kedge.engines.kubernetes.options import KubernetesOptions
 from kedge.engines.kubernetes.transport.kinds import KINDS
 from kedge.errors import CannotRun
 
@@ -52,23 +53,30 @@ DRIVER_RULES = (
     PermissionRule("Lease", ("create", "get", "update", "patch")),
     PermissionRule("Event", ("create", "list")),
 )
-# With Kueue. Without it, these rules name kinds that do not exist, which is allowed.
-KUEUE_RULES = (PermissionRule("LocalQueue", ("get",)), PermissionRule("Workload", _READ))
+# With Kueue. They are rules of their own, since nobody may hand out rights that he does not have himself.
+QUEUE_USER_RULES = (PermissionRule("LocalQueue", ("get", "list")),)
+QUEUE_DRIVER_RULES = (PermissionRule("Workload", ("get", "list", "delete")),)
+NETWORK_RULES = (PermissionRule("NetworkPolicy", ("create", "get", "delete")),)  # with a site's `network-policy`
 # Without these no job can be submitted.
 _NEEDED = (
     ("create", "ConfigMap", ""), ("patch", "ConfigMap", ""), ("delete", "ConfigMap", ""), ("create", "Secret", ""),
     ("create", "Service", ""), ("create", "Job", ""), ("list", "Pod", ""), ("create", "Pod", "exec"),
 )  # fmt: skip
+_NEEDED_FOR_QUEUE = (("get", "LocalQueue", ""), ("list", "LocalQueue", ""))
+_NEEDED_FOR_NETWORK = (("create", "NetworkPolicy", ""),)
 
 
-def check(api: KubernetesApi, setup: str) -> None:
+def check(api: KubernetesApi, options: KubernetesOptions, setup: str) -> None:
     """CannotRun: this user may not submit jobs in the namespace; the message names what is missing, and `setup`, the
     command that prints the Role."""
     if api.can("*", "*"):  # an administrator is asked no more
         return
+    needed = [*_NEEDED, *(_NEEDED_FOR_NETWORK if options.network_policy else ())]
+    needed += _NEEDED_FOR_QUEUE if options.queue else ()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        allowed = list(pool.map(lambda each: api.can(*each), _NEEDED))
-    if missing := [each for each, can in zip(_NEEDED, allowed, strict=True) if not can]:
+        allowed = list(pool.map(lambda each: api.can(*each), needed))
+    if missing := [each for each, can in zip(needed, allowed, strict=True) if not can]:
+        setup += " --queues" if any(kind == "LocalQueue" for _, kind, _ in missing) else ""
         names = ", ".join(_shown(*each) for each in missing)
         raise CannotRun(
             f"you may not run jobs in the namespace {api.namespace} of {api.server}: you lack {names}. An "
@@ -96,20 +104,25 @@ def check_service_account(api: KubernetesApi, name: str, setup: str) -> None:
         )
 
 
-def driver_objects(namespace: str, account: str) -> list[dict[str, Any]]:
-    """The ServiceAccount of the driver, its Role and RoleBinding."""
+def driver_objects(namespace: str, account: str, *, queues: bool = False) -> list[dict[str, Any]]:
+    """The ServiceAccount of the driver, its Role and RoleBinding. `queues`: with what it needs for Kueue."""
     subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(account, namespace)},
-        _role(account, namespace, (*DRIVER_RULES, *KUEUE_RULES)),
+        _role(account, namespace, (*DRIVER_RULES, *(QUEUE_DRIVER_RULES if queues else ()))),
         _binding(account, namespace, [subject]),
     ]
 
 
-def user_objects(namespace: str, users: Iterable[str] = (), groups: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """The Role of those who submit jobs, and who has it."""
+def user_objects(
+    namespace: str, users: Iterable[str] = (), groups: Iterable[str] = (), *, queues: bool = False,
+    network: bool = False,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The Role of those who submit jobs, and who has it. `queues` and `network`: with what they need for Kueue, and for
+    network policies."""
     subjects = [{"kind": kind, "name": name, "apiGroup": _RBAC} for kind, name in _subjects(users, groups)]
-    role = _role(USER_ROLE, namespace, (*USER_RULES, *KUEUE_RULES))
+    more = (*(QUEUE_USER_RULES if queues else ()), *(NETWORK_RULES if network else ()))
+    role = _role(USER_ROLE, namespace, (*USER_RULES, *more))
     return [role, *([_binding(USER_ROLE, namespace, subjects)] if subjects else [])]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kedge.engines.base import EngineRequest, Task
 from kedge.engines.kubernetes import checks, manifest_text
-from kedge.engines.kubernetes.objects import code_pieces, driver_job, pull_secret, run_objects
+from kedge.engines.kubernetes.objects import code_pieces, driver_job, network_policies, pull_secret, run_objects
 from kedge.engines.kubernetes.objects.names import token_key
 from kedge.engines.kubernetes.objects.pod_place import PodPlace
 from kedge.engines.kubernetes.objects.task_pod import task_pod
@@ -35,6 +35,8 @@ def _shared(plan: Plan, options: KubernetesOptions, place: PodPlace) -> Iterator
     anchor = run_objects.anchor(owner._replace(uid=""), plan)
     yield "the anchor, which owns all other objects", anchor | {"data": {run_objects.PLAN_KEY: "THE-PLAN"}}
     yield "the names of the pods in DNS", run_objects.service(owner)
+    for policy in network_policies.network_policies(owner, options):
+        yield "who may reach whom", policy
     seed = run_objects.driver_secret(owner, b"")
     yield "what the driver needs: the plan, values of secrets, keys", _masked(seed, {run_objects.SEED_KEY: "SEED"})
     if pull_secret.is_needed(plan):

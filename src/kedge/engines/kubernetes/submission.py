@@ -11,7 +11,7 @@ from typing import Any
 from kedge.contract import timestamp
 from kedge.engines.kubernetes import archives, refusals
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
-from kedge.engines.kubernetes.objects import code_pieces, driver_job, labels, pull_secret, run_objects
+from kedge.engines.kubernetes.objects import code_pieces, driver_job, labels, network_policies, pull_secret, run_objects
 from kedge.engines.kubernetes.objects.labels import ObjectOwner
 from kedge.engines.kubernetes.objects.names import RunNames
 from kedge.engines.kubernetes.options import KubernetesOptions
@@ -88,6 +88,7 @@ def _others(
 ) -> Iterator[dict[str, Any]]:
     """All other objects, in the order in which they are made."""
     yield run_objects.service(owner)
+    yield from network_policies.network_policies(owner, options)
     yield run_objects.driver_secret(owner, seed)
     if pull_secret.is_needed(plan):
         files = run.cluster

@@ -41,7 +41,15 @@ def test_what_a_site_and_a_user_say_about_nodes_holds_for_tasks() -> None:
     driver = driver_job(OWNER, options, "image")["spec"]["template"]["spec"]
     assert "nodeSelector" not in driver
     assert driver["priorityClassName"] == "low"
-    assert {each["tolerationSeconds"] for each in driver["tolerations"]} == {30}
+    assert {each.get("tolerationSeconds") for each in driver["tolerations"]} == {30, None}
+    assert {"key": "gpu", "operator": "Exists"} in driver["tolerations"], "all nodes may have that taint"
+
+
+def test_drivers_may_have_nodes_of_their_own() -> None:
+    options = KubernetesOptions(node_selector="gpu=b", driver_node_selector="pool=cpu")
+    driver = driver_job(OWNER, options, "image")["spec"]["template"]
+    assert driver["spec"]["nodeSelector"] == {"pool": "cpu"}
+    assert [key for key in driver["metadata"]["labels"] if "kueue" in key] == [], "it is in no queue"
 
 
 def test_a_gang_is_one_group_of_its_queue_and_another_one_in_each_attempt() -> None:

@@ -7,6 +7,7 @@ run_objects      the objects of a run besides its pods: anchor, Service, Secrets
 code_pieces      the code of a job in ConfigMaps
 pull_secret      the passwords of registries
 driver_job       the Job of the driver
+network_policies  who may reach the pods of a run
 task_pod         the pod of a task attempt
 pod_place        what is the same for all of them
 task_volumes     their volumes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kedge.engines.kubernetes.objects import labels, own_containers, pod_paths
+from kedge.engines.kubernetes.objects import labels, own_containers, pod_paths, scheduling
 from kedge.engines.kubernetes.objects.labels import ObjectOwner, metadata
 from kedge.engines.kubernetes.objects.names import RunNames
 from kedge.engines.kubernetes.objects.task_volumes import mount
@@ -51,7 +51,6 @@ def _texts() -> dict[str, str]:
 
 def _spec(owner: ObjectOwner, options: KubernetesOptions, image: str) -> dict[str, Any]:
     secrets = {"imagePullSecrets": [{"name": name} for name in options.pull_secrets]} if options.pull_secrets else {}
-    priority = {"priorityClassName": options.priority_class} if options.priority_class else {}
     return {
         "restartPolicy": "OnFailure",
         "serviceAccountName": options.service_account,
@@ -59,12 +58,8 @@ def _spec(owner: ObjectOwner, options: KubernetesOptions, image: str) -> dict[st
         "hostname": HOSTNAME,
         "subdomain": RunNames(owner.name).service,
         "terminationGracePeriodSeconds": GRACE_SEC,
-        **priority,
+        **_placing(options),
         "securityContext": _pod_security(options),
-        "tolerations": [
-            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": GONE_NODE_SEC}
-            for key in _NODE_TAINTS
-        ],
         **secrets,
         "containers": [_container(owner, options, image)],
         "volumes": [
@@ -72,6 +67,18 @@ def _spec(owner: ObjectOwner, options: KubernetesOptions, image: str) -> dict[st
             {"name": "run", **_run_volume(options)},
         ],
     }
+
+
+def _placing(options: KubernetesOptions) -> dict[str, Any]:
+    """The driver may be where tasks may, but has node labels of its own: it needs no GPU. It is in no queue: it must
+    run to ask for pods and to say what they wait for, and two parts of one job in a queue could wait for each other."""
+    gone = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": GONE_NODE_SEC}
+        for key in _NODE_TAINTS
+    ]
+    selector = {"nodeSelector": options.driver_node_labels} if options.driver_node_labels else {}
+    priority = {"priorityClassName": options.priority_class} if options.priority_class else {}
+    return selector | priority | {"tolerations": [*gone, *map(scheduling.toleration, options.tolerations)]}
 
 
 def _run_volume(options: KubernetesOptions) -> dict[str, Any]:

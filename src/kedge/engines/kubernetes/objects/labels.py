@@ -28,8 +28,9 @@ ADDRESS = "address"
 SERVICE = "service"
 PULL = "pull"
 LEASE = "lease"
+NETWORK = "network"
 READER = "reader"  # a short-lived pod that reads the files of a run that has ended
-COMPONENTS = (ANCHOR, DRIVER, TASK, LOG, CODE, TOKENS, ADDRESS, SERVICE, PULL, LEASE, READER)
+COMPONENTS = (ANCHOR, DRIVER, TASK, LOG, CODE, TOKENS, ADDRESS, SERVICE, PULL, LEASE, NETWORK, READER)
 
 # Annotations.
 RUN_ID = "kedge.io/run-id"

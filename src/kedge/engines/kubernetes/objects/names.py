@@ -59,6 +59,11 @@ class RunNames(NamedTuple):
         """The ConfigMap with the driver's address."""
         return f"{self.name}-address"
 
+    @property
+    def network(self) -> str:
+        """The NetworkPolicy of all pods of the run."""
+        return self.name
+
     def log(self, number: int) -> str:
         """A ConfigMap of the decision log, from 0."""
         return f"{self.name}-log-{number}"

@@ -48,6 +48,7 @@ KINDS = {
         Kind("Lease", _LEASES, "leases"),
         Kind("Role", _RBAC, "roles"),
         Kind("RoleBinding", _RBAC, "rolebindings"),
+        Kind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies"),
         Kind("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", namespaced=False),
         Kind("SelfSubjectAccessReview", "authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False),
         Kind("Framework", "frameworkcontroller.microsoft.com/v1", "frameworks"),
