@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,23 @@ def test_tasks_have_nodes_and_may_be_unreachable(capsys: pytest.CaptureFixture[s
     now = status.fold([*_STARTED, _SILENT, _HEARD])
     assert now.tasks[0].unreachable is None
     assert now.tasks[0].state == State.RUNNING
+
+
+def test_why_tasks_wait_is_shown(capsys: pytest.CaptureFixture[str], run: Run) -> None:
+    begun = {"event": JobEvent.BARRIER_BEGUN, "attempt": 0, "own_places": True}
+    launched = [{**_STARTED[2], "index": index} for index in range(2)]
+    said = [{"event": JobEvent.TASK_WAITING, "role": "worker", "index": index, "text": "no room"} for index in range(2)]
+
+    def shown(*events: dict[str, Any]) -> str:
+        summary.print_summary(run, status.fold([*_STARTED[:2], begun, *launched, *events]))
+        return capsys.readouterr().out
+
+    one, two = shown(said[0]), shown(*said)
+    assert "worker:0: no room" in one
+    assert one.count("no room") == 1, "the verdict says it"
+    assert "Pending for" in two
+    assert "worker:0: no room (and 1 more)" in two
+    assert "worker:1: no room" in two
 
 
 def test_an_end_ends_the_doubt() -> None:

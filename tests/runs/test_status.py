@@ -213,3 +213,36 @@ def test_a_held_task_ended_when_it_failed() -> None:
     over = folded(*running, held, task(JobEvent.TASK_COMPLETED, succeeded=False, code=255)).tasks[0]
     assert (over.state, over.held_until, over.ended) == (State.FAILED, None, "t3")
     assert folded(*running, {**held, "until": "soon"}).held is None, "a task may have written it"
+
+
+PASSED: dict[str, Any] = {"event": JobEvent.BARRIER_PASSED, "attempt": 0}
+
+
+def in_cluster(*events: dict[str, Any], own_places: bool = True) -> JobStatus:
+    begun = {"event": JobEvent.BARRIER_BEGUN, "attempt": 0, "own_places": own_places}
+    launched = [task(JobEvent.TASK_LAUNCHED, index, task_attempt=0) for index in range(2)]
+    return folded({**SUBMITTED, "roles": {"worker": 2}}, STARTED, begun, *launched, *events)
+
+
+def test_tasks_of_a_cluster_wait_until_all_have_come_together() -> None:
+    said = task(JobEvent.TASK_WAITING, 1, text="no room")
+    now = in_cluster(said)
+    assert (now.state, now.pending) == (State.WAITING, "worker:1: no room")
+    assert [(task.state, task.waits_for) for task in now.tasks] == [(State.WAITING, ""), (State.WAITING, "no room")]
+    now = in_cluster(said, PASSED)
+    assert (now.state, now.pending) == (State.RUNNING, None)
+    assert [(task.state, task.waits_for) for task in now.tasks] == [(State.RUNNING, None)] * 2
+
+
+@pytest.mark.parametrize("own_places", [True, False])
+def test_a_task_that_is_tried_again_alone_may_wait_for_its_own_place(own_places: bool) -> None:
+    placed, retried = task(JobEvent.TASK_PLACED, node="n1"), task(JobEvent.TASK_RETRYING)
+    again = [placed, PASSED, retried, task(JobEvent.TASK_LAUNCHED, task_attempt=1)]
+    now = in_cluster(*again, own_places=own_places)
+    waits = (State.WAITING, None) if own_places else (State.RUNNING, "n1")
+    assert (now.state, (now.tasks[0].state, now.tasks[0].node)) == (State.RUNNING, waits)
+    word = task(JobEvent.TASK_WAITING, text=None)
+    assert in_cluster(*again, word, own_places=own_places).tasks[0].state == State.RUNNING
+    end = task(JobEvent.TASK_COMPLETED, state=State.FAILED, code=254)
+    ended = in_cluster(*again, end, own_places=own_places).tasks[0]
+    assert (ended.state, ended.waits_for, ended.ended) == (State.FAILED, None, "t9")

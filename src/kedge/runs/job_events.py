@@ -35,8 +35,13 @@ class JobEvent(StrEnum):
     SERVICE_STARTED = "service-started"  # role, index, name, address or null; again when the address is known
     SERVICE_ENDED = "service-ended"  # role, index, name, code, task_over: whether it ended with its task
     TASK_PLACED = "task-placed"  # role, index, node, address: where it runs in a cluster
-    # attempt, peers: what all tasks know of each other from now on; recorded where no folder is shared
+    # attempt, own_places: in a cluster no task of the attempt runs before all have come together. own_places: a further
+    # attempt of a task alone has a place of its own, for which it waits
+    BARRIER_BEGUN = "barrier-begun"
+    # attempt; peers: what all tasks know of each other from now on, recorded where no folder is shared
     BARRIER_PASSED = "barrier-passed"
+    # role, index, text: why a task that was launched does not run yet; null: it does, or will in a moment
+    TASK_WAITING = "task-waiting"
     TASK_UNREACHABLE = "task-unreachable"  # role, index, text: it has not been heard of, which is no end
     TASK_REACHABLE = "task-reachable"  # role, index: it has been heard of again
     # state, job: its number there, why: the scheduler's term, text: the same in words, until: its expected start, or

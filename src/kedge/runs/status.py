@@ -38,7 +38,8 @@ class TaskStatus:
     """One task in the latest job attempt. `attempts` counts its launches in that attempt, `tries` those in the whole
     run. `code` is the container's exit code, `exit_code` that of the user's command. `started` and `ended` are times of
     the latest task attempt in the format of events; `reason` and `message` are those of its Report. In a cluster,
-    `node` is where the latest attempt runs or ran; `unreachable` says since when it has not been heard of, if so."""
+    `node` is where the latest attempt runs or ran; `unreachable` says since when it has not been heard of, if so;
+    `waits_for` is why an attempt that was launched does not run yet: empty if that is not known, None if it does."""
 
     role: str
     index: int
@@ -55,6 +56,7 @@ class TaskStatus:
     held_until: str | None = None
     node: str | None = None
     unreachable: str | None = None
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,8 @@ class JobStatus:
     """The current status of a run. `code` and `text` describe its end, `exit_code` is
     that of `kedge run`; `attempt` counts job attempts from 0; `cause` is
     the root cause of the latest failed attempt; `notes` are what else a user should know; `left` names processes that
-    cannot be ended. In a cluster, `cluster_job` is the job's number there; while that has to wait, `pending` says why,
-    and `expected_start` when the cluster expects to start it, if it does."""
+    cannot be ended. In a cluster, `cluster_job` is the job's number there; while that, or what all its tasks need, has
+    to wait, `pending` says why, and `expected_start` when the cluster expects to start it, if it does."""
 
     state: State
     attempt: int
@@ -145,7 +147,22 @@ def fold(events: Iterable[Event]) -> JobStatus:
     tasks = list(fold.tasks.values())
     if fold.status.state in FINAL:  # the others were never launched
         tasks = [replace(task, state=State.STOPPED) if task.state not in FINAL else task for task in tasks]
-    return replace(fold.status, tasks=tuple(tasks), notes=(*fold.status.notes, *_some(fold.restarts)))
+    return replace(
+        fold.status,
+        tasks=tuple(tasks),
+        notes=(*fold.status.notes, *_some(fold.restarts)),
+        pending=_pending(tasks) if fold.at_barrier and fold.status.state == State.WAITING else None,
+    )
+
+
+def _pending(tasks: list[TaskStatus]) -> str | None:
+    """Why tasks wait for each other: the reason of the first one that is missing."""
+    missing = [task for task in tasks if task.waits_for]
+    if not missing:
+        return None
+    name = f"{missing[0].role}:{missing[0].index}: " if len(tasks) > 1 else ""
+    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    return f"{name}{missing[0].waits_for}{more}"
 
 
 def _some(notes: list[str]) -> list[str]:
@@ -161,6 +178,8 @@ class _StatusFold:
         self.status = JobStatus(State.WAITING, 0, ())
         self.tasks: dict[tuple[str, int], TaskStatus] = {}
         self.restarts: list[str] = []  # of the controller
+        self.at_barrier = False  # all tasks wait for each other
+        self.own_places = False  # further attempts of tasks wait for places of their own
 
     def submitted(self, event: Event) -> None:
         for role, instances in event.get("roles", {}).items():
@@ -170,14 +189,31 @@ class _StatusFold:
 
     def attempt_started(self, event: Event) -> None:
         self.tasks = {key: TaskStatus(*key, tries=task.tries) for key, task in self.tasks.items()}
+        self.at_barrier = self.own_places = False
         self._job(State.RUNNING, attempt=event.get("attempt", 0))
+
+    def barrier_begun(self, event: Event) -> None:
+        self.at_barrier, self.own_places = True, event.get("own_places") is True
+        self._job(State.WAITING)
+
+    def barrier_passed(self, event: Event) -> None:
+        self.at_barrier = False
+        self.tasks = {key: _began(task) for key, task in self.tasks.items()}
+        self._job(State.RUNNING)
+
+    def task_waiting(self, event: Event) -> None:
+        task, text = self._task(event), event.get("text")
+        if task.waits_for is not None:
+            self._set(replace(task, waits_for=str(text)) if text else _began(task))
 
     def launched(self, event: Event) -> None:
         task = self._task(event)
         attempts = event.get("task_attempt", task.attempts) + 1
         started = event.get("time")
-        counts = (attempts, task.tries + 1)
-        self._set(TaskStatus(task.role, task.index, State.RUNNING, *counts, started=started, node=task.node))
+        waits = self.at_barrier or (self.own_places and attempts > 1)
+        node = None if self.own_places and attempts > 1 else task.node
+        now = TaskStatus(task.role, task.index, State.RUNNING, attempts, task.tries + 1, started=started, node=node)
+        self._set(replace(now, state=State.WAITING, waits_for="") if waits else now)
 
     def completed(self, event: Event) -> None:
         stopped = event.get("code") in _STOP_CODES  # older versions did not record the state
@@ -271,15 +307,25 @@ class _StatusFold:
                 exit_code=event.get("user_exit_code", task.exit_code),
                 reason=event.get("reason", task.reason),
                 message=event.get("message", task.message),
-                ended=event.get("time") if task.state == State.RUNNING and not task.held_until else task.ended,
+                ended=event.get("time") if _is_launched(task) and not task.held_until else task.ended,
                 held_until=None,
                 unreachable=None,
+                waits_for=None,
                 services=_ended(task.services),
             )
         )
 
     def _set(self, task: TaskStatus) -> None:
         self.tasks[task.role, task.index] = task
+
+
+def _began(task: TaskStatus) -> TaskStatus:
+    """The task when it waits for nothing any more."""
+    return task if task.waits_for is None else replace(task, state=State.RUNNING, waits_for=None)
+
+
+def _is_launched(task: TaskStatus) -> bool:
+    return task.state == State.RUNNING or task.waits_for is not None
 
 
 def _ended(services: tuple[ServiceStatus, ...], name: str | None = None) -> tuple[ServiceStatus, ...]:
@@ -290,6 +336,9 @@ def _ended(services: tuple[ServiceStatus, ...], name: str | None = None) -> tupl
 _HANDLERS: dict[str, Callable[[_StatusFold, Event], None]] = {
     JobEvent.JOB_SUBMITTED: _StatusFold.submitted,
     JobEvent.ATTEMPT_STARTED: _StatusFold.attempt_started,
+    JobEvent.BARRIER_BEGUN: _StatusFold.barrier_begun,
+    JobEvent.BARRIER_PASSED: _StatusFold.barrier_passed,
+    JobEvent.TASK_WAITING: _StatusFold.task_waiting,
     JobEvent.TASK_LAUNCHED: _StatusFold.launched,
     JobEvent.TASK_COMPLETED: _StatusFold.completed,
     JobEvent.TASK_RETRYING: _StatusFold.task_retrying,

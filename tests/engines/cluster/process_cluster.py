@@ -19,7 +19,7 @@ from typing import NamedTuple
 import kedge
 from kedge import processes
 from kedge.contract import CODE_DIR
-from kedge.engines.base import Task
+from kedge.engines.base import Task, TaskAttempt
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.link.launch import AgentOrders
 from kedge.own_files import write_all
@@ -165,6 +165,9 @@ class ProcessCluster:
                 self._add(AgentProcess(Task(role, index), *rest))
         if not self.agents and not self.relaunches:
             self.launch(attempt, tokens)
+
+    def supervisor_ended(self, attempt: TaskAttempt) -> None:
+        pass
 
     def whereabouts(self, task: Task) -> str:
         return "" if task in self.absent else "on a node of this machine"

@@ -46,6 +46,7 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
     if not (found and found.root and explanation.place(found.root)):  # otherwise the answer names a log in there
         rows("Folder" if run.only_outputs.exists() else "Logs", [home(str(run.path))])
     rows("Held", _held(run, now))
+    rows("Waiting", _waiting(now))
     rows("Unreachable", _unreachable(now))
     rows("Services", _services(now))
     rows("Outputs", output_lines(outputs.totals(run), run.id))
@@ -74,6 +75,15 @@ def _held(run: Run, now: JobStatus) -> list[str]:
         f"for {seconds(max(0.0, left))} more",
         f"kedge exec {run.id} {task} opens a shell in it; kedge release {run.id} ends the hold",
     ]
+
+
+def _waiting(now: JobStatus) -> list[str]:
+    """Why tasks do not run yet, unless the verdict has said it."""
+    found = [task for task in now.tasks if task.waits_for and task.state not in FINAL]
+    if now.pending and len(found) < 2:
+        return []
+    shown = [f"{task.role}:{task.index}: {one_line(task.waits_for or '')}" for task in found[:MOST_ROWS]]
+    return [*shown, f"and {len(found) - MOST_ROWS} more"] if len(found) > MOST_ROWS else shown
 
 
 def _unreachable(now: JobStatus) -> list[str]:

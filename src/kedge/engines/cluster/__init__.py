@@ -6,6 +6,7 @@ settings        the times that a job allows
 member          what is known of one task and its agent
 barrier         all tasks come together before any starts
 gate            that of the attempt that runs
+waits           what tasks wait for that have been launched
 peers_record    that these have come together, and what they know of each other
 placement       the folders and TaskSpecs of tasks
 addresses       the address of a task for its peers

@@ -67,7 +67,8 @@ class ClusterBackend:
     def _new_attempt(self) -> None:
         self._members = {Task(*item): Member(Task(*item)) for item in self._plan.tasks()}
         self._changed: dict[Task, Member] = {}  # at which `poll` looks next
-        self._gate = Gate(self._members, self._settings, own_places=self._cluster.relaunches)
+        own, whereabouts = self._cluster.relaunches, self._cluster.whereabouts
+        self._gate = Gate(self._members, self._settings, whereabouts, self._emit, own_places=own)
         self._finished: list[Member] = []  # whose agents are not needed any more
         self._give_back = False  # all places, which other jobs may wait for
         self._updates.clear()
@@ -84,6 +85,7 @@ class ClusterBackend:
         self._finish_attempt()
         self._places.make_attempt(attempt)
         self._begin_attempt(attempt)
+        self._record.begin(attempt, own_places=self._cluster.relaunches)
         for member in self._members.values():
             member.is_launched = True
         self._cluster.launch(attempt, task_tokens(self._keys, self._plan, attempt))
@@ -121,8 +123,10 @@ class ClusterBackend:
             self._server.send(member.task, messages.FINISH, {})
             self._server.forget_task(member.task, attempt)
             member.renew(task_attempt)
-        member.is_launched, member.place_by = True, time.monotonic() + self._settings.barrier_sec
-        self._look(member.place_by)
+        now = time.monotonic()
+        member.is_launched, member.place_by = True, now + self._settings.barrier_sec
+        self._gate.waits.for_place(member, now)
+        self._look(min(member.place_by, self._gate.due))
         token = task_token(self._keys, attempt, *member.task, task_attempt)
         self._cluster.relaunch(member.task, attempt, task_attempt, token)
 
@@ -267,6 +271,7 @@ class ClusterBackend:
         member.sent = True
         if state.get("started"):
             self._updates.append(Started(member.task))
+        self._gate.waits.over(member)
         if isinstance(state.get("ended"), dict) and (not self._mirrors or self._mirrors.complete(launch)):
             self._ended(member, agent_messages.end(state["ended"]))
         for what in member.pending:
@@ -275,7 +280,8 @@ class ClusterBackend:
     def _message(self, member: Member, message: Message) -> None:
         self._heard(member)
         if message.kind == messages.RESERVED:
-            self._reserved(member, message)
+            member.reserved(message.header, self._plan.role(member.task.role))
+            self._changed[member.task] = member
         elif not member.launch or message.header.get("task_attempt") != member.launch.task_attempt:
             return
         elif message.kind == messages.EVENT:
@@ -292,14 +298,6 @@ class ClusterBackend:
             self._server.send(member.task, messages.OFFSETS, answer)
         if member.kill_at is not None:  # its agent does what it was told
             member.kill_at = min(time.monotonic() + self._settings.kill_sec, member.kill_by)
-
-    def _reserved(self, member: Member, message: Message) -> None:
-        ports = ports_of(message.header.get("ports"), self._plan.role(member.task.role))
-        if ports is None:
-            member.problem = str(message.header.get("error") or "its agent could not reserve its ports")
-        else:
-            member.ports = ports
-        self._changed[member.task] = member
 
     def _silent(self, member: Member, since: float) -> None:
         member.silent_since = since
@@ -318,6 +316,7 @@ class ClusterBackend:
             member.end = end
             if self._cluster.relaunches:
                 member.word_by = now + self._settings.word_sec
+                self._cluster.supervisor_ended(member.launch.attempt)
             self._settle(member, now)
 
     # What the cluster says.
@@ -374,6 +373,8 @@ class ClusterBackend:
             self._look_at_barrier(changed, now)
         if self._gate.peers:
             self._send_starts(changed)
+        self._gate.tell(now)
+        self._look(self._gate.due)
 
     def _watch(self, member: Member, now: float) -> None:
         """Call a task unreachable, or have it killed, when it is time."""
@@ -406,16 +407,12 @@ class ClusterBackend:
             self._look(member.place_by)
 
     def _look_at_barrier(self, changed: Mapping[Task, Member], now: float) -> None:
-        gate, whereabouts = self._gate, self._cluster.whereabouts
+        gate = self._gate
         gate.missing.difference_update(task for task, member in changed.items() if member.is_ready)
         if not gate.missing:
             self._pass_barrier()
-        elif text := gate.failure(changed.values(), whereabouts, now):
+        elif text := gate.failure(changed.values(), now):
             self._fail(text)
-        else:
-            if note := gate.note(whereabouts, now):
-                self._emit(JobEvent.NOTE, text=note)
-            self._look(gate.due)
 
     def _pass_barrier(self) -> None:
         self._changed.update(self._members)
@@ -470,6 +467,7 @@ class ClusterBackend:
             self._mirrors.forget(member.task)  # the folder is a new one
         self._server.send(member.task, messages.START, {**header, "files": files, "secrets": self._secrets})
         member.sent = True
+        self._gate.waits.over(member)
 
     def _adopted(self, member: Member) -> bool:
         """Whether an earlier controller may have started the task, for all that is known here."""

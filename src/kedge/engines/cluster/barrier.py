@@ -129,16 +129,13 @@ def _known(member: Member, whereabouts: Callable[[Task], str]) -> str:
         return f"{member.where()} has ended ({member.gone.text or member.gone.reason})"
     if member.problem:
         return f"{member.where()}: {member.problem}"
-    if member.agent:
-        return f"{member.where()} has reported, but holds no ports yet"
     known = whereabouts(member.task)
-    return f"{member.task} has not reported" + (f" ({known})" if known else "")
+    said = f" ({known})" if known else ""
+    return f"{member.where()} is not ready yet{said}" if member.agent else f"{member.task} has not reported{said}"
 
 
-def waiting(members: Collection[Member], whereabouts: Callable[[Task], str], waited_sec: float) -> str:
-    """A note about a barrier that takes long."""
-    missing = [member for member in members if not member.is_ready]
-    return (
-        f"after {duration_text(waited_sec)}, {len(missing)} of {len(members)} tasks {_are(missing)} not there yet: "
-        f"{_named(missing, whereabouts)}"
-    )
+def missing(members: Collection[Member], whereabouts: Callable[[Task], str]) -> str:
+    """Who is missing at a barrier that takes long, for a note."""
+    found = [member for member in members if not member.is_ready]
+    count = f"{len(found)} of {len(members)} {'task' if len(members) == 1 else 'tasks'}"
+    return f"{count} {_are(found)} not there yet: {_named(found, whereabouts)}"

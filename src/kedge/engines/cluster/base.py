@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from kedge.engines.base import Task
+from kedge.engines.base import Task, TaskAttempt
 
 
 class GoneKind(StrEnum):
@@ -79,6 +79,11 @@ class Cluster(Protocol):
         cluster `relaunches`. If an earlier controller has launched it, nothing is launched: what has gone meanwhile is
         reported by `poll`. Agents of earlier attempts of the task were told to finish; what is left of them is
         ended, and the new one starts when it has gone. Returns at once; what fails is reported by `poll`."""
+        ...
+
+    def supervisor_ended(self, attempt: TaskAttempt) -> None:
+        """The agent of a task attempt says that its supervisor has ended, and waits until that is recorded. `poll` may
+        say more of it, for a while, than it says of a task that runs. Never called unless the cluster `relaunches`."""
         ...
 
     def whereabouts(self, task: Task) -> str:

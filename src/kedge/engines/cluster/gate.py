@@ -6,34 +6,50 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from kedge.contract import duration_text
 from kedge.engines.base import Task
 from kedge.engines.cluster import barrier
 from kedge.engines.cluster.barrier import Peers
 from kedge.engines.cluster.member import Member
 from kedge.engines.cluster.settings import ClusterSettings
+from kedge.engines.cluster.waits import TaskWaits
+from kedge.engines.controller.states import Emit
 from kedge.link.frames import SharedValue
+from kedge.runs.job_events import JobEvent
 
 Whereabouts = Callable[[Task], str]
 
 
 class Gate:
     """`missing` are the tasks that hold it up. `peers` are known once it was passed, `failed` is why it never can.
-    `is_late`: because its time is over. `own_places`: the cluster places each task attempt for itself."""
+    `is_late`: because its time is over. `own_places`: the cluster places each task attempt for itself. `whereabouts`
+    tells what is known of a task's place; what holds the gate up is told to `emit`."""
 
-    def __init__(self, members: Mapping[Task, Member], settings: ClusterSettings, *, own_places: bool) -> None:
+    def __init__(
+        self, members: Mapping[Task, Member], settings: ClusterSettings, whereabouts: Whereabouts, emit: Emit,
+        *, own_places: bool,
+    ) -> None:  # fmt: skip
         self.own_places = own_places
-        self._members, self._settings = members, settings
+        self._members, self._settings, self._whereabouts, self._emit = members, settings, whereabouts, emit
         self.missing = set(members)
         self.peers: Peers | None = None
         self.failed, self.is_late = "", False
         self._sent: SharedValue | None = None
-        now = time.monotonic()
-        self._end, self._note_at = now + settings.barrier_sec, now + settings.barrier_note_sec
+        now, self._note_sec = time.monotonic(), settings.barrier_note_sec
+        self._end, self._note_at = now + settings.barrier_sec, now + self._note_sec
+        self._note = ""
+        self.waits = TaskWaits(emit, whereabouts, now)
+
+    @property
+    def _is_shut(self) -> bool:
+        """Whether tasks wait for it."""
+        return not (self.peers or self.failed)
 
     @property
     def due(self) -> float:
         """When to look at it again, by time.monotonic(); infinite if never."""
-        return math.inf if self.peers or self.failed else min(self._end, self._note_at)
+        at_barrier = min(self._end, self._note_at) if self._is_shut else math.inf
+        return min(at_barrier, self.waits.due(at_barrier=self._is_shut))
 
     def passed(self, peers: Peers | None) -> None:
         """All have come together, with these peers. Called again when some of them have moved."""
@@ -58,18 +74,21 @@ class Gate:
             self.missing.add(member.task)
         return changed
 
-    def failure(self, changed: Iterable[Member], whereabouts: Whereabouts, now: float) -> str:
+    def failure(self, changed: Iterable[Member], now: float) -> str:
         """Why it cannot be passed any more; empty if it still may be."""
         if any(member.gone or member.problem for member in changed):
-            return barrier.failure(self._members.values(), whereabouts)
+            return barrier.failure(self._members.values(), self._whereabouts)
         if self._end <= now:
             self.is_late = True
-            return barrier.failure(self._members.values(), whereabouts, self._settings.barrier_sec)
+            return barrier.failure(self._members.values(), self._whereabouts, self._settings.barrier_sec)
         return ""
 
-    def note(self, whereabouts: Whereabouts, now: float) -> str:
-        """What the user should know of a barrier that takes long; once, else empty."""
-        if now < self._note_at:
-            return ""
-        self._note_at = math.inf
-        return barrier.waiting(self._members.values(), whereabouts, self._settings.barrier_note_sec)
+    def tell(self, now: float) -> None:
+        """Say what tasks wait for, if it is time for that."""
+        self.waits.look((self._members[task] for task in self.missing) if self._is_shut else (), now)
+        if self._is_shut and self._note_at <= now:
+            missing = barrier.missing(self._members.values(), self._whereabouts)
+            if missing != self._note:
+                self._note = missing
+                self._emit(JobEvent.NOTE, text=f"after {duration_text(self._note_sec)}, {missing}")
+            self._note_at, self._note_sec = now + self._note_sec, 2 * self._note_sec  # less and less often

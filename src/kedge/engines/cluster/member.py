@@ -79,6 +79,14 @@ class Member:
             self.address = hello.addresses[0]  # of this machine only: enough if all tasks are there
         return before != (self.node, self.address)
 
+    def reserved(self, said: Mapping[str, Any], role: RolePlan) -> None:
+        """Its agent holds the ports that it was asked for, or cannot."""
+        ports = ports_of(said.get("ports"), role)
+        if ports is None:
+            self.problem = str(said.get("error") or "its agent could not reserve its ports")
+        else:
+            self.ports = ports
+
     def begin(self, launch: Launch, deadlines: tuple[Deadline, ...] = ()) -> None:
         """A task attempt is in progress from now on."""
         self.launch, self.deadlines = launch, deadlines

@@ -19,6 +19,10 @@ class PeersRecord:
     def __init__(self, plan: Plan, run: Run, places: ClusterPlaces, emit: Emit, *, in_events: bool) -> None:
         self._plan, self._run, self._places, self._emit, self._in_events = plan, run, places, emit, in_events
 
+    def begin(self, attempt: int, *, own_places: bool) -> None:
+        """Record that the tasks of an attempt wait for each other."""
+        self._emit(JobEvent.BARRIER_BEGUN, attempt=attempt, own_places=own_places)
+
     def find(self, attempt: int) -> Peers | None:
         """What an earlier controller has recorded; None if the tasks had not come together."""
         if peers := barrier.read_peers(self._plan, self._run, attempt):
@@ -29,8 +33,7 @@ class PeersRecord:
 
     def write(self, attempt: int, peers: Peers) -> Peers:
         """Record that all tasks have come together."""
-        if self._in_events:
-            self._emit(JobEvent.BARRIER_PASSED, attempt=attempt, peers=peers)
+        self._emit(JobEvent.BARRIER_PASSED, attempt=attempt, **({"peers": peers} if self._in_events else {}))
         self._places.write_peers(attempt, peers)
         return peers
 

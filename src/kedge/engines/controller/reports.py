@@ -21,7 +21,7 @@ from kedge.contract import (
     timestamp,
 )
 from kedge.diagnose.model import Diagnosis
-from kedge.engines.base import Task
+from kedge.engines.base import Task, TaskAttempt
 from kedge.policy.codes import Behaviour
 from kedge.runs import task_reports
 from kedge.runs.folder import Run
@@ -40,6 +40,11 @@ class Launch(NamedTuple):
     job_attempt: int
     task_attempt: int
     started: int
+
+    @property
+    def attempt(self) -> TaskAttempt:
+        """Which one it is."""
+        return TaskAttempt(self.task, self.job_attempt, self.task_attempt)
 
 
 def read(launch: Launch) -> Report | None:

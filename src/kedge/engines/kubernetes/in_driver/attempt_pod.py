@@ -35,6 +35,7 @@ class AttemptPod:
     """Times are from time.monotonic(). `pod` is the object as it was seen last. `asked` is when it was created, or
     found. `create_at` is when it may be created, `tries` how often that has failed, and `trouble` why. `delete_at` is
     when it is deleted if it is not over, by this driver, with `grace_sec`, and `deleting` whether it was.
+    `supervisor_ended`: its agent says so, and the node may not yet.
     `terminating` is since when it is being deleted, by whomever; `hung_sec` for how long its node had not confirmed
     that when the deletion was `forced`. `removed`: its object is not there any more. `told`:
     the backend knows that it is over."""
@@ -55,6 +56,7 @@ class AttemptPod:
     terminating: float | None = None
     removed: bool = False
     told: bool = False
+    supervisor_ended: bool = False
     hung_sec: float = 0.0
     wait: PodWait | None = None
     wait_since: float = 0.0

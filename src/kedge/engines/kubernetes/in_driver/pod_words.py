@@ -31,7 +31,7 @@ class RunPodWords:
         has ended and its agent still sends what is left, only what no agent knows is said."""
         if pod.pod is None:
             return _gone(pod, PodEnd(GoneKind.DELETED)) if pod.removed else None
-        end = pod_end.of_pod(pod.pod, _asked(pod), pod.events, gone=pod.removed)
+        end = pod_end.of_pod(pod.pod, _asked(pod), pod.events, gone=_has_gone(pod))
         if end is None:
             return self._waited(pod, now)
         by_signal = end.code is not None and end.code < 0
@@ -57,7 +57,7 @@ class RunPodWords:
         if pod.pod is None or pod.told:
             return False
         if self.is_final(pod):
-            return not pod.has_last_events and pod_end.needs_events(pod.pod, _asked(pod), gone=pod.removed)
+            return not pod.has_last_events and pod_end.needs_events(pod.pod, _asked(pod), gone=_has_gone(pod))
         begins = pod.wait is not None and fields.node(pod.pod) != ""
         return begins and now - pod.asked > _SOON_SEC and now - pod.events_asked > _AGAIN_SEC
 
@@ -66,11 +66,18 @@ class RunPodWords:
         somebody deleted it. Its agent waits then until the end is recorded, so the pod would not be over before."""
         if pod.stage == PodStage.OVER:
             return True
-        return pod.pod is not None and pod_end.needs_events(pod.pod, _asked(pod))
+        return pod.pod is not None and pod_end.needs_events(pod.pod, _asked(pod), gone=_has_gone(pod))
 
     def pending(self, pod: AttemptPod) -> str:
         """Why its container does not run yet; empty if it does."""
         return pod.wait.words if pod.wait else ""
+
+
+def _has_gone(pod: AttemptPod) -> bool:
+    """Whether nothing of the task runs any more, although a container of its pod may. Where somebody deletes a pod, the
+    kubelet of 1.20 says only at the very end that its task's container has ended."""
+    is_deleted = pod.pod is not None and fields.asked_to_go(pod.pod) is not None
+    return pod.removed or (pod.supervisor_ended and is_deleted and not pod.deleting)
 
 
 def _asked(pod: AttemptPod) -> Asked:

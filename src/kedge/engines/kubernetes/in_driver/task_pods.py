@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from kedge.contract import duration_text
-from kedge.engines.base import Task
+from kedge.engines.base import Task, TaskAttempt
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.in_driver.attempt_pod import AttemptPod, PodKey, PodStage, key_of
@@ -144,6 +144,11 @@ class TaskPods:
             self._tell(self._made(key, name), Gone(task, attempt, GoneKind.DELETED, f"the pod {name}"))
         else:
             self._add(key)
+
+    def supervisor_ended(self, attempt: TaskAttempt) -> None:
+        if pod := self._pods.get(PodKey(*attempt)):
+            pod.supervisor_ended = True
+            self._look(pod, time.monotonic())
 
     def whereabouts(self, task: Task) -> str:
         pods = self._of_task.get(task)
@@ -323,7 +328,8 @@ class TaskPods:
         elif gone:
             pod.told = True
             self._gone.append(gone)
-            if pod.pod and not fields.terminated(pod.pod, fields.APP):  # else its agent sends what is left
+            ended = pod.supervisor_ended or (pod.pod and fields.terminated(pod.pod, fields.APP))
+            if not ended:  # else its agent sends what is left
                 self._end_at(pod, now)
 
     def _end_at(self, pod: AttemptPod, when: float, *, finished: bool = False) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kedge.contract import timestamp
-from kedge.engines.base import Task
+from kedge.engines.base import Task, TaskAttempt
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.slurm.in_allocation import step_process, step_record
 from kedge.engines.slurm.in_allocation.node_question import NodeFacts
@@ -96,6 +96,9 @@ class SlurmSteps:
 
     def relaunch(self, task: Task, attempt: int, task_attempt: int, token: str) -> None:
         raise NotImplementedError  # the agents of a step serve all attempts of their tasks
+
+    def supervisor_ended(self, attempt: TaskAttempt) -> None:
+        raise NotImplementedError  # the same
 
     def _add(self, step: SlurmStep) -> None:
         self._steps.append(step)
