@@ -25,6 +25,7 @@ SMALLEST = {
     "failure_overhead": ["1"],
     "floors": ["--short"],
     "init_phase": ["1"],
+    "kubernetes_driver": ["2"],
     "link": ["2", "1"],
     "log_throughput": ["1", ".", "3"],
     "merged_logs": ["2", "1"],
@@ -36,7 +37,7 @@ SMALLEST = {
     "ssh_sessions": ["1"],
     "start_tasks": ["1"],
 }
-HELPERS = {"attempts", "rounds", "turns"}  # used by other benchmarks
+HELPERS = {"attempts", "rounds", "simulated_pods", "turns"}  # used by other benchmarks
 
 
 def test_every_benchmark_is_run() -> None:
