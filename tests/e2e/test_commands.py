@@ -22,6 +22,10 @@ def test_ps_lists_runs_newest_first(kedge: Kedge) -> None:
     assert [fact["state"] for fact in facts] == ["succeeded", "succeeded"]
 
 
+def test_ps_knows_engines(kedge: Kedge) -> None:
+    assert "there is no engine 'slrm'; did you mean 'slurm'?" in kedge("ps", "--engine", "slrm", code=2).stderr
+
+
 def test_show_gives_the_summary_the_masked_file_and_json(kedge: Kedge) -> None:
     job = kedge.job("true", secrets={"token": "hunter2hunter2"}, description="kept")
     kedge("run", "-q", job)

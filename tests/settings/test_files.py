@@ -94,6 +94,10 @@ def known(settings: AllSettings) -> dict[str, Any]:
             "site.toml:1:24: limits.job.timeLimit: '2 days' is not a duration; write seconds, or numbers with d, h, m "
             "or s, such as 90s, 30m, 1h30m or 2d; did you mean '2d'?",
         ),
+        (
+            "engines.kubernetes.unreachable = '39s'",
+            "site.toml:1:34: engines.kubernetes.unreachable: must be at least 40 seconds, not '39s'",
+        ),
         ("limits.job.timeLimit = 0", "site.toml:1:24: limits.job.timeLimit: must be more than 0 seconds, not 0"),
         ("limits.hosts = []", "site.toml:1:16: limits.hosts: must not be empty"),
         ("rules = ['a.toml', 3]", "site.toml:1:20: rules[1]: must be a string, not the number 3; put it in quotes"),

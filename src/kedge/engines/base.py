@@ -84,12 +84,16 @@ class Note(NamedTuple):
     in_summary: bool = False
 
 
+LEAST_UNREACHABLE_SEC = 40  # two heartbeats of an agent: one alone may be late
+
+
 class EngineOption(NamedTuple):
     """An option of an engine: a keyword of its class, and an option of the command line with dashes in its name.
 
     `kind` is bool, int, str, list for texts, or dict for folders of this machine by name. `metavar` stands for the
-    value in the help; `choices` are the allowed values, `least` is the smallest. `default` is shown to the user; False
-    for a bool. `pattern`: texts must match it, else `mismatch` says what is wrong, after the value.
+    value in the help; `choices` are the allowed values, `least` is the smallest, of a duration in seconds. `default` is
+    shown to the user; False for a bool. `pattern`: texts must match it, else `mismatch` says what is wrong, after the
+    value.
     `group`: on the command line it is `--GROUP KEY=VALUE`, and in a job file `extras.GROUP.KEY`.
     `site_only`: only the site's file sets it. `not_in_job`: a job file, which may come from a stranger, does not.
     """

@@ -99,7 +99,7 @@ def _unknown(name: str, cls: type[Engine], option: str) -> InputError:
 
 def _check(name: str, option: EngineOption, value: Any) -> None:
     kind: Any = option.kind
-    if type(value) is not kind or (option.least is not None and value < option.least):
+    if type(value) is not kind or (kind is int and option.least is not None and value < option.least):
         raise _wrong(name, option, value)
     texts: list[Any] = value if kind is list else [value]
     for text in texts:

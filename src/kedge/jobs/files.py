@@ -85,7 +85,7 @@ def copy_in(path: str, place: Place, selection: Selection, progress: Progress) -
     run = runs.find(place.job)
     copy = FileTransfer(shared=True, progress=progress)
     if copies.is_copy(run):
-        copy.files = _copy_into_pod(run, path, place, selection, progress)
+        copy.files, copy.bytes = _copy_into_pod(run, path, place, selection, progress)
         return copy
     try:
         source = os.open(path, _READ | os.O_CLOEXEC)
@@ -106,7 +106,7 @@ def copy_in(path: str, place: Place, selection: Selection, progress: Progress) -
     return copy
 
 
-def _copy_into_pod(run: Run, path: str, place: Place, selection: Selection, progress: Progress) -> int:
+def _copy_into_pod(run: Run, path: str, place: Place, selection: Selection, progress: Progress) -> tuple[int, int]:
     """Copy into a folder of a running task of a cluster; into that of the job through any such task."""
     if selection.attempt is not None or (place.task and selection.folder != OUTPUT_DIR):
         raise InputError("here files can be copied only into the output folder of the latest attempt of a task")
@@ -153,7 +153,8 @@ def _folder(run: Run, wanted: OutputFolder) -> Iterator[int]:
     try:
         fd = open_folder(run.path, wanted.path)
     except OSError as error:
-        raise InputError(f"{wanted.name} of {run.id} has no folder {os.path.basename(wanted.path)}") from error
+        later = "; what a task there has written comes when it ends" if copies.is_copy(run) else ""
+        raise InputError(f"{wanted.name} of {run.id} has no folder {os.path.basename(wanted.path)}{later}") from error
     try:
         yield fd
     finally:

@@ -69,11 +69,11 @@ def tunnel(run: Run, role: str, index: int, host: str, port: int) -> str:
 
 def copy_in(
     run: Run, task: tuple[str, int], source: str, folder: str, path: str, progress: Callable[[int, int], None]
-) -> int:
+) -> tuple[int, int]:
     """Copy a file or folder of this machine to a path in the output folder of a running task of a run in a cluster, or
-    in the job's folder, as the task sees it. Returns the number of files. InputError; CannotRun."""
-    count: int = load_place(FETCH[_engine(run)]).copy_in(run, *task, source, folder, path, progress)
-    return count
+    in the job's folder, as the task sees it. Returns the number of files, and of their bytes. InputError; CannotRun."""
+    copied: tuple[int, int] = load_place(FETCH[_engine(run)]).copy_in(run, *task, source, folder, path, progress)
+    return copied
 
 
 def fetch_secrets(run: Run) -> None:

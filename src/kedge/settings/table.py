@@ -231,4 +231,6 @@ def _schema(option: Any) -> dict[str, Any]:
     text = {"type": "string", "enum": list(option.choices)} if option.choices else _TEXT
     if option.pattern:
         text = {**text, "pattern": option.pattern, "patternErrorMessage": option.mismatch}
+    if option.pattern == DURATION:
+        text |= {"unit": "seconds", **({} if option.least is None else {"minimum": option.least})}
     return {"type": "array", "items": text} if option.kind is list else text

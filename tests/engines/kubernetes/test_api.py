@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from kedge.engines.kubernetes import api as api_module
 from kedge.engines.kubernetes.api import ApiError, Expired, KubernetesApi
+from kedge.engines.kubernetes.transport.api_errors import refused
 from kedge.testing.kubernetes_api.exec import ExecCall
 from kedge.testing.kubernetes_api.server import FakeKubernetes
 
@@ -139,6 +141,18 @@ def test_a_server_that_does_not_answer_has_a_deadline(
     assert error.value.status == 0
     with pytest.raises(ApiError, match="no answer in time"):
         api.watch("ConfigMap", resource_version="1")
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "why"),
+    [
+        (401, "Unauthorized", "your certificate or token is not, or no longer, valid"),
+        (403, 'User "system:anonymous" cannot list resource "pods"', "you show no credentials"),
+    ],
+)
+def test_whom_the_server_does_not_know(status: int, said: str, why: str) -> None:
+    text = str(refused(status, json.dumps({"message": said}).encode(), "list pods"))
+    assert f"Kubernetes refused to list pods: it does not know you, as {why} ({status}). Log in again" in text
 
 
 def test_who_may_not_is_told_what(api: KubernetesApi, kubernetes: FakeKubernetes) -> None:

@@ -174,7 +174,7 @@ class KubernetesApi:
 
     def version(self) -> tuple[int, int]:
         """The version of the server: (1, 20). (0, 0): it does not say, as one that was built by hand."""
-        found = self._object("GET", "/version", "ask for the version")
+        found = self._object("GET", "/version", "tell its version")
         text = f"{found.get('major') or ''}.{found.get('minor') or ''}"
         match = _VERSION.match(text) or _VERSION.match(str(found.get("gitVersion", "")).lstrip("v"))
         return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kedge.engines.base import EngineOption
+from kedge.engines.base import LEAST_UNREACHABLE_SEC, EngineOption
 from kedge.spec.units import DURATION, NOT_A_DURATION, seconds
 
 GROUP = "kubernetes"
@@ -44,8 +44,8 @@ def _of_site(name: str, kind: Any, text: str, pattern: str = "", mismatch: str =
     return EngineOption(name, kind, text, pattern=pattern, mismatch=mismatch, group=GROUP, site_only=True, **more)
 
 
-def _time(name: str, text: str, default: str) -> EngineOption:
-    return _of_site(name, str, text, DURATION, NOT_A_DURATION, default=default)
+def _time(name: str, text: str, default: str, **more: Any) -> EngineOption:
+    return _of_site(name, str, text, DURATION, NOT_A_DURATION, default=default, **more)
 
 
 ACCEPTS = (
@@ -111,7 +111,10 @@ ACCEPTS = (
     _time("pending", "How long a pod may wait for a node.", "10m"),
     _time("image_wait", "How long a pod may wait for its image.", "5m"),
     _time("barrier", "How long the tasks of a job wait for each other before they start.", "10m"),
-    _time("unreachable", "After how long without a word a task is called unreachable, which is no end of it.", "2m"),
+    _time(
+        "unreachable", "After how long without a word a task is called unreachable, which is no end of it.", "2m",
+        least=LEAST_UNREACHABLE_SEC,
+    ),
     _time(
         "lost_node", "How long a deleted pod on a node that does not answer may hang before it is removed by force; 0: "
         "never.", "10m",

@@ -78,8 +78,9 @@ def check(api: KubernetesApi, options: KubernetesOptions, setup: str) -> None:
     if missing := [each for each, can in zip(needed, allowed, strict=True) if not can]:
         setup += " --queues" if any(kind == "LocalQueue" for _, kind, _ in missing) else ""
         names = ", ".join(_shown(*each) for each in missing)
+        typo = "" if any(allowed) else " (or is there no such namespace? You may not look)"
         raise CannotRun(
-            f"you may not run jobs in the namespace {api.namespace} of {api.server}: you lack {names}. An "
+            f"you may not run jobs in the namespace {api.namespace} of {api.server}{typo}: you lack {names}. An "
             f"administrator of the namespace can give you the Role {USER_ROLE}: {setup} --user NAME prints it"
         )
 

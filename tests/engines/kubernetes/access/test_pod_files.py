@@ -49,7 +49,7 @@ def executed(call) -> int:
     return process.wait()
 
 
-def copy(scene, source, path: str) -> int:
+def copy(scene, source, path: str) -> tuple[int, int]:
     return pod_files.copy_in(scene.run, ATTEMPT, str(source), "output", path, lambda *_: None)
 
 
@@ -57,11 +57,11 @@ def test_files_and_folders(pod, tmp_path):
     (tmp_path / "a b'c.txt").write_text("text")
     (tmp_path / "tree/inner").mkdir(parents=True)
     (tmp_path / "tree/inner/data").write_bytes(os.urandom(2_000_000))
-    assert copy(pod, tmp_path / "a b'c.txt", "") == 1
+    assert copy(pod, tmp_path / "a b'c.txt", "") == (1, 4)
     assert (pod.output / "a b'c.txt").read_text() == "text"
     copy(pod, tmp_path / "a b'c.txt", "models/new.txt")
     assert (pod.output / "models/new.txt").read_text() == "text"
-    assert copy(pod, tmp_path / "tree", "models") == 1
+    assert copy(pod, tmp_path / "tree", "models") == (1, 2_000_000)
     assert (pod.output / "models/tree/inner/data").read_bytes() == (tmp_path / "tree/inner/data").read_bytes()
 
 

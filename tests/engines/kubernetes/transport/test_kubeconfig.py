@@ -102,7 +102,7 @@ def test_a_plugin_is_asked_until_its_token_ends(tmp_path: Path, version: str, en
     [
         ({"command": "false"}, "false, which logs in to the cluster, ended with code 1"),
         ({"command": "true"}, "true, which logs in to the cluster, printed no credentials"),
-        ({"command": "kedge-no-such", "installHint": "Install it."}, "No such file.* Install it"),
+        ({"command": "kedge-no-such", "installHint": "Install it."}, "No such file or directory; Install it"),
         ({"command": "true", "apiVersion": "v9"}, "apiVersion 'v9' is not known"),
     ],
 )
@@ -152,3 +152,9 @@ def test_a_pod_is_its_service_account(tmp_path: Path) -> None:
     assert found.proof.headers(renew=True) == {"Authorization": "Bearer two"}
     with pytest.raises(NotConfigured, match="KUBERNETES_SERVICE_HOST is not set"):
         service_account.endpoint({}, str(tmp_path))
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("\n")
+    with pytest.raises(NotConfigured, match="config is empty"):
+        kubeconfig.endpoint(str(tmp_path / "config"))

@@ -46,10 +46,9 @@ class _PodProgram:
     def __init__(self, found: SubmittedRun, attempt: TaskAttempt, request: ExecRequest) -> None:
         self._request, self._task = request, attempt.task
         argv = (*pod_paths.JOIN_COMMAND, *(() if request.terminal else (_MESSAGES,)), *request.argv)
-        stdin = request.stdin or not request.terminal
-        try:
+        try:  # always with an input: without one, containerd loses what comes from a terminal
             self.stream: ExecStream = found.api.exec(
-                pod_of(found, attempt), APP, argv, stdin=stdin, terminal=request.terminal
+                pod_of(found, attempt), APP, argv, stdin=True, terminal=request.terminal
             )
         except ApiError as error:
             if error.unreachable and error.status != 500:

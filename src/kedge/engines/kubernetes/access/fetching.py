@@ -115,11 +115,11 @@ def tunnel(run: Run, role: str, index: int, host: str, port: int) -> str:
     return text
 
 
-def copy_in(run: Run, role: str, index: int, source: str, folder: str, path: str, progress: Any) -> int:
+def copy_in(run: Run, role: str, index: int, source: str, folder: str, path: str, progress: Any) -> tuple[int, int]:
     """Copy a file or folder into a folder of a running task (access.pod_files). InputError; CannotRun."""
     files = importlib.import_module("kedge.engines.kubernetes.access.pod_files")
-    count: int = files.copy_in(run, _last_attempt(run, role, index), source, folder, path, progress)
-    return count
+    copied: tuple[int, int] = files.copy_in(run, _last_attempt(run, role, index), source, folder, path, progress)
+    return copied
 
 
 def _last_attempt(run: Run, role: str, index: int) -> TaskAttempt:

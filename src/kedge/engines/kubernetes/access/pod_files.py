@@ -30,9 +30,9 @@ _BLOCK = 1 << 20
 
 def copy_in(
     run: Run, attempt: TaskAttempt, source: str, folder: str, path: str, progress: Callable[[int, int], None]
-) -> int:
-    """Copy `source` to `path` in one of FOLDERS of a task, into it if it is a folder. Returns the number of files.
-    InputError: there is no such place; CannotRun: the task is not running."""
+) -> tuple[int, int]:
+    """Copy `source` to `path` in one of FOLDERS of a task, into it if it is a folder. Returns the number of files, and
+    of their bytes. InputError: there is no such place; CannotRun: the task is not running."""
     if os.path.isabs(path) or ".." in path.split("/"):
         raise InputError(f"{one_line(path)} leads out of the folder that it is relative to")
     found, top = SubmittedRun(run), FOLDERS[folder]
@@ -43,22 +43,24 @@ def copy_in(
     elif what != b"folder":
         raise InputError(f"{attempt.task}: there is no folder for {one_line(path)}")
     with tempfile.TemporaryFile() as packed:
-        count = _pack(source, name, packed)
+        copied = _pack(source, name, packed)
         size = packed.tell()
         packed.seek(0)
         _said(
             found, attempt, ("sh", "-c", _UNPACK, BUSYBOX, top, above, str(size)), packed, lambda n: progress(n, size)
         )
-    return count
+    return copied
 
 
-def _pack(source: str, name: str, packed: IO[bytes]) -> int:
-    """Write an archive of regular files, folders and links, for whoever unpacks it. Returns the number of files."""
-    count = 0
+def _pack(source: str, name: str, packed: IO[bytes]) -> tuple[int, int]:
+    """Write an archive of regular files, folders and links, for whoever unpacks it. Returns the number of files, and of
+    their bytes."""
+    count = content = 0
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        nonlocal count
+        nonlocal count, content
         count += member.isfile()
+        content += member.size
         member.uid = member.gid = 0
         member.uname = member.gname = ""
         return member if member.isfile() or member.isdir() or member.issym() else None
@@ -68,7 +70,7 @@ def _pack(source: str, name: str, packed: IO[bytes]) -> int:
             archive.add(source, name, filter=plain)
     except OSError as error:
         raise InputError(f"{source}: cannot be read: {error.strerror}") from error
-    return count
+    return count, content
 
 
 def _said(

@@ -10,6 +10,7 @@ from kedge.errors import CannotRun
 from kedge.terminal_text import one_line
 
 UNREACHABLE = 0  # in place of a status of HTTP
+_ANONYMOUS = "system:anonymous"
 _USER = re.compile(r'User "([^"]*)" cannot (\S+) resource "([^"]*)"')
 _LONGEST = 2000  # characters of what a server says
 
@@ -66,10 +67,13 @@ def refused(status: int, body: bytes, doing: str, retry_after: str = "") -> ApiE
 
 def _words(status: int, reason: str, said: str, doing: str) -> str:
     what = f"Kubernetes refused to {doing}"
-    if status == 401:
-        return f"{what}: it does not know you (401). Log in again, or correct the user in the kubeconfig file"
-    if status == 403 and (match := _USER.search(said)):
-        user, verb, resource = match.groups()
+    denied = _USER.search(said) if status == 403 else None
+    if status == 401 or (denied and denied[1] == _ANONYMOUS):
+        why = "your certificate or token is not, or no longer, valid" if status == 401 else "you show no credentials"
+        do = "Log in again, or correct the user in the kubeconfig file"
+        return f"{what}: it does not know you, as {why} ({status}). {do}"
+    if denied:
+        user, verb, resource = denied.groups()
         return f"{what}: {user} may not {verb} {resource} ({said})"
     if status == 404:
         return f"{what}: it is not there ({said or 'not found'})"

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kedge.engines.kubernetes.transport.endpoint import ClientCertificate, NotConfigured, bearer
+from kedge.terminal_text import one_line
 
 _GROUP = "client.authentication.k8s.io"
 _MARGIN_SEC = 30.0  # before the end of a token
@@ -57,8 +58,9 @@ class ProgramProof:
                 argv, env=self._environment(version), stdout=subprocess.PIPE, timeout=_PATIENCE_SEC, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            hint = str(self._program.get("installHint") or "")
-            raise NotConfigured(f"{self._place}: {argv[0]}, which logs in to the cluster: {error}. {hint}") from None
+            why = error.strerror if isinstance(error, OSError) else f"has not ended within {_PATIENCE_SEC:g} s"
+            hint = f"; {one_line(hint)}" if (hint := str(self._program.get("installHint") or "").strip()) else ""
+            raise NotConfigured(f"{self._place}: {argv[0]}, which logs in to the cluster: {why}{hint}") from None
         try:
             status = json.loads(done.stdout)["status"] if done.returncode == 0 else None
         except (ValueError, KeyError, TypeError):

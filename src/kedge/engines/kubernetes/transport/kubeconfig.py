@@ -173,8 +173,11 @@ def _impersonated(user: _NamedEntry) -> dict[str, str]:
 
 
 def _parsed(path: str) -> Mapping[str, Any]:
+    content = _read(path, "the kubeconfig file")
+    if not content.strip():
+        raise NotConfigured(f"the kubeconfig file {path} is empty")
     try:
-        value = yaml.read(_read(path, "the kubeconfig file").decode(), path).value
+        value = yaml.read(content.decode(), path).value
     except (InputError, UnicodeDecodeError) as error:
         if isinstance(error, NotConfigured):
             raise
