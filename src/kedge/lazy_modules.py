@@ -208,7 +208,7 @@ LATE = {
         "kedge.jobs.site_rules",
         "kedge.jobs.storages",
     ),
-    "kedge.jobs.cluster_runs": ("kedge.jobs.engine_choice",),
+    "kedge.jobs.cluster_runs": ("kedge.engines.registry", "kedge.jobs.engine_choice"),
     "kedge.jobs.runs": ("kedge.engines.registry", "kedge.jobs.cluster_runs"),
     "kedge.jobs.submission": (
         "kedge.jobs.link_keys",
