@@ -60,6 +60,20 @@ def test_the_reason_and_the_expected_start_are_shown_once(run: Run) -> None:
     assert _news(news) == "job 7 has started"
 
 
+def test_a_job_that_runs_does_not_start_again(run: Run) -> None:
+    news = cluster_text.SchedulerNews(run)
+    _says(run, JobPhase.RUNNING)
+    assert _news(news) is None
+    _says(run, JobPhase.RUNNING, reason="ContainerCreating", text="its driver is being replaced: node n sets it up")
+    assert _news(news) == "job 7: its driver is being replaced: node n sets it up"
+    _says(run, JobPhase.RUNNING)
+    assert _news(news) == "job 7 goes on"
+    _says(run, JobPhase.UNKNOWN, text="it does not answer")
+    assert _news(news) == "it is not known what the cluster does with job 7: it does not answer"
+    _says(run, JobPhase.RUNNING)
+    assert _news(news) == "job 7 goes on"
+
+
 def test_a_controller_that_speaks_for_itself_needs_no_news(run: Run) -> None:
     news = cluster_text.SchedulerNews(run)
     _says(run, JobPhase.PENDING, reason="Priority")

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +20,9 @@ from kedge.testing.command import TIMEOUT
 from .namespaces import Namespace
 
 DELETED, FORCED, KILLED = "its pod is deleted", "its pod is removed by force", "its process is killed"
-# What has been recorded of the run when the driver is lost; "" is before there is a driver.
-MOMENTS = (
-    "", "", "attempt-started", "task-launched", "barrier-passed", "task-placed", "task-retrying", "task-completed",
-    "attempt-completed", "job-completed",
-)  # fmt: skip
+# What has been recorded of a run when its driver is lost; "": nothing, perhaps before there is a driver.
+EARLY = ("", "", "attempt-started", "task-launched", "barrier-passed")
+LATE = ("task-retrying", "task-retrying", "task-completed", "attempt-completed", "job-completed")
 _LATER_SEC = 1.5  # at most, after that was recorded
 _LOOK_SEC = 0.1
 
@@ -36,11 +35,11 @@ class DriverKill(NamedTuple):
     later_sec: float
 
 
-def chosen(seed: int) -> list[DriverKill]:
+def chosen(seed: int, moments: Sequence[str]) -> list[DriverKill]:
     """One for each moment."""
     chance = random.Random(seed)
     ways = [DELETED, FORCED, KILLED]
-    return [DriverKill(chance.choice(ways), moment, chance.uniform(0.0, _LATER_SEC)) for moment in MOMENTS]
+    return [DriverKill(chance.choice(ways), moment, chance.uniform(0.0, _LATER_SEC)) for moment in moments]
 
 
 class DriverKiller:

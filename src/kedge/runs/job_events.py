@@ -45,7 +45,7 @@ class JobEvent(StrEnum):
     TASK_UNREACHABLE = "task-unreachable"  # role, index, text: it has not been heard of, which is no end
     TASK_REACHABLE = "task-reachable"  # role, index: it has been heard of again
     # state, job: its number there, why: the scheduler's term, text: the same in words, until: its expected start, or
-    # empty. Only viewers see it: it is not recorded
+    # empty, before: the last state that was known. Only viewers see it: it is not recorded
     SCHEDULER_SAID = "scheduler-said"
     STOP_REQUESTED = "stop-requested"  # by, kill, interrupted: by the user's own Ctrl-C
     ALLOCATION_REQUESTED = "allocation-requested"  # text: the controller asks its cluster for another allocation

@@ -41,8 +41,10 @@ def scheduler_text(event: Event) -> str | None:
             return f"{job} is pending: {pending_text(event['text'] or event['why'], event['until'])}"
         case JobPhase.UNKNOWN:
             return f"it is not known what the cluster does with {job}: {one_line(event['text'])}"
+        case JobPhase.RUNNING if event["text"]:
+            return f"{job}: {one_line(event['text'])}"
         case JobPhase.RUNNING:
-            return f"{job} has started"
+            return f"{job} goes on" if event["before"] == JobPhase.RUNNING else f"{job} has started"
     return None
 
 
@@ -53,6 +55,7 @@ class SchedulerNews:
     def __init__(self, run: Run) -> None:
         self._files = run.cluster
         self._last = ("", "", "")
+        self._known = ""  # the last state that the cluster has said
         self._patience = 0.0  # until when a job that the cluster has not looked at yet is no news, by time.monotonic()
 
     def changed(self) -> Event | None:
@@ -64,9 +67,12 @@ class SchedulerNews:
         if now == self._last or self._is_early(word):
             return None
         before, self._last = self._last, now
-        if word.state == JobPhase.GONE or (word.state == JobPhase.RUNNING and not before[0]):
+        if word.state == JobPhase.GONE or (word.state == JobPhase.RUNNING and not before[0] and not word.text):
+            self._known = word.state
             return None
         facts = {"state": word.state, "job": word.job, "why": word.reason, "text": word.text, "until": word.start}
+        facts["before"] = self._known
+        self._known = word.state if word.state != JobPhase.UNKNOWN else self._known
         return {"event": JobEvent.SCHEDULER_SAID, **facts}
 
     def _is_early(self, word: SchedulerWord) -> bool:

@@ -75,7 +75,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here
 
         return run_job(plan, run, backend, stops, emit, random.random, resume.read(plan, run))
 
-    stops = DriverStops(lambda: leaving.give_up(here.lease))
+    stops = DriverStops(lambda: leaving.give_up(here.lease, run.path))
     return controlled(run, body, plan, here.decisions, stops)
 
 

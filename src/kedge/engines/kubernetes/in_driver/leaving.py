@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn, Protocol
 
 from kedge.errors import EXIT_FAILED
@@ -14,6 +16,8 @@ from kedge.errors import EXIT_FAILED
 Leave = Callable[[str], NoReturn]  # with the reason
 _RELEASE_SEC = 5.0
 _RETRY_SEC = 1.0
+_COPIED_SEC, _LOOK_SEC = 3.0, 0.1  # for a copy, which looks at the folder more often
+_MOST_OPEN = 1 << 20  # descriptors
 _told: list[str] = []  # the last error: each is printed once
 
 
@@ -30,17 +34,41 @@ def leave(why: str) -> NoReturn:
     os._exit(EXIT_FAILED)
 
 
-def give_up(lease: Released) -> NoReturn:
-    """The kubelet ends this pod: leave, and let the next driver begin at once. Called in the main thread, which does
-    nothing any more; it may have been interrupted anywhere, so another thread asks the API server."""
+def give_up(lease: Released, folder: Path) -> NoReturn:
+    """The kubelet ends this pod: let the next driver begin at once, and leave. With the pod its run folder may go, so
+    whoever copies that gets what has come last. Called in the main thread, which does nothing any more; it may have
+    been interrupted anywhere, so another thread asks the API server."""
 
     def release() -> None:
         lease.release()
-        leave("its pod is being ended")
+        released.set()
 
+    released = threading.Event()
     threading.Thread(target=release, daemon=True).start()
-    time.sleep(_RELEASE_SEC)
+    released.wait(_RELEASE_SEC)
+    copying = _copying(folder)
+    os.closerange(3, _MOST_OPEN)  # agents go to the next driver
+    end = time.monotonic() + _COPIED_SEC
+    while time.monotonic() < end and any(map(_is_there, copying)):
+        time.sleep(_LOOK_SEC)
     leave("its pod is being ended")
+
+
+def _copying(folder: Path) -> list[int]:
+    """The processes of `serve-run` that send the run folder to somebody."""
+    found, last = [], f"\0{folder}\0".encode()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            if pid != str(os.getpid()) and Path("/proc", pid, "cmdline").read_bytes().endswith(last):
+                found.append(int(pid))
+    return found
+
+
+def _is_there(pid: int) -> bool:
+    with suppress(OSError):
+        os.kill(pid, 0)
+        return True
+    return False
 
 
 def wait_for_api(error: Exception) -> None:

@@ -60,7 +60,7 @@ def _drive(run: Run, given: Path, api: KubernetesApi, control: Control) -> int:
     metadata = labels.metadata(owner, RunNames(name).lease, labels.LEASE)
     lease = DriverLease(api, metadata, variable("KEDGE_POD_UID"), controller, LEASE)
     lease.take(lambda text: print(f"kedge: {text}", file=sys.stderr, flush=True))
-    signal.signal(signal.SIGTERM, lambda number, frame: leaving.give_up(lease))
+    signal.signal(signal.SIGTERM, lambda number, frame: leaving.give_up(lease, run.path))
     seed.plant(given, run)
     pieces = LogPieces(api, name, lambda number: labels.metadata(owner, RunNames(name).log(number), labels.LOG))
     decisions = DecisionLog(pieces, run, lease)
