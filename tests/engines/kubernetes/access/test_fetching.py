@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from tests.engines.kubernetes.access.conftest import RUN_ID
+from tests.engines.kubernetes.access.conftest import RUN_ID, event
 from tests.engines.kubernetes.access.copying import Log
 
 from kedge.engines.kubernetes.access import copy_state, fetching, reader_pod, requests
@@ -151,6 +151,33 @@ def test_the_end_of_a_driver_that_is_gone_with_its_records(scene):
     now = status.read(scene.run)
     assert (now.state, now.exit_code) == (State.FAILED, 1)
     assert "cannot be fetched any more" in now.text
+
+
+def test_the_decision_log_tells_of_a_driver_that_is_gone(scene):
+    scene.submit()
+    lines = (
+        scene.run.events.read_text(),
+        '{"kedge-pod": "train-abc234-a0-worker-0"}\n',
+        event("attempt-started", attempt=0),
+    )
+    completed = {"role": "worker", "index": 0, "task_attempt": 0, "state": "failed", "succeeded": False, "code": 7}
+    report = {"kedge-file": "attempt-0/worker-0/report.json", "value": {"code": 7}}
+    foreign = {"kedge-file": "cluster/ssh.json", "value": {}}
+    end = event("task-completed", **completed), event("job-completed", state="failed", code=7, exit_code=1)
+    for number, text in enumerate(("".join(lines), "".join(end))):
+        given = f"{json.dumps(report)}\n{json.dumps(foreign)}\n" if number else ""
+        head = {"name": f"{RUN_ID}-log-{number}", "labels": labels.of_component(RUN_ID, labels.LOG)}
+        head["annotations"] = {"kedge.io/log-piece": str(number)}
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": head, "data": {"events.jsonl": given + text}}
+        scene.api.create(made)
+    scene.ends("failed", 1)
+    scene.server.nodes.automatic = False
+    scene.server.nodes.finish(scene.driver_pod()["metadata"]["name"], 0)
+    now = status.read(scene.run)
+    assert (now.state, now.exit_code, [task.state for task in now.tasks]) == (State.FAILED, 1, [State.FAILED])
+    assert (scene.run.path / "attempt-0/worker-0/report.json").exists()
+    assert not scene.run.cluster.ssh.exists()
+    assert "gone with it" in copies.fetch(scene.run, logs=True)
 
 
 def test_requests_are_written_on_the_anchor(scene):

@@ -14,6 +14,7 @@ copy_state        who copies a run now, and what the copy has
 fetching          fetches what is new, once or until the end
 importing         runs that other machines have submitted
 liveness          what Kubernetes says of a run
+kept_decisions    what the cluster keeps of the records of a run whose folder has gone
 exec              runs a program beside a task
 tunnel            program: connects to a port of a task
 pod_files         copies files into the pod of a task

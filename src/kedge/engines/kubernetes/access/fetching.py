@@ -150,7 +150,12 @@ def stream(found: SubmittedRun) -> ExecCopyStream:
     if pod is not None and submitted.is_running(pod):
         return ExecCopyStream(found.api, pod["metadata"]["name"], driver_job.CONTAINER, argv)
     anchor, job = found.anchor(), found.api.get("Job", found.names.driver)
-    if anchor is None or job is None or not (_has_ended(anchor) and reader_pod.is_possible(job)):
+    if anchor and _has_ended(anchor) and not reader_pod.is_possible(job):
+        raise NotServed(
+            f"the driver of {found.run.id} has ended, and what is not here of its logs and outputs has gone with it "
+            "or is on the machine that followed it"
+        )
+    if anchor is None or job is None or not _has_ended(anchor):
         raise NotServed(f"the driver of {found.run.id} does not run now, so nothing new can be read")
     with ExitStack() as stack:
         name = stack.enter_context(reader_pod.started(found, job, anchor))

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from kedge.engines.kubernetes.access import copy_state, fetching, submitted
+from kedge.engines.kubernetes.access import copy_state, fetching, kept_decisions, submitted
 from kedge.engines.kubernetes.access.submitted import SubmittedRun
 from kedge.engines.kubernetes.objects import labels
 from kedge.engines.kubernetes.pods import driver_words
@@ -43,7 +43,7 @@ def _asked(run: Run) -> SchedulerWord:
             return _without_anchor(run, found, now)
         ended = (anchor["metadata"].get("annotations") or {}).get(labels.ENDED)
         if ended:
-            return _ended(run, found, str(ended), now)
+            return _ended(found, anchor, str(ended), now)
         return _of_driver(found, now)
     except CannotRun as error:
         since = copy_state.read(run.cluster).when
@@ -60,8 +60,10 @@ def _without_anchor(run: Run, found: SubmittedRun, now: float) -> SchedulerWord:
     return SchedulerWord(found.names.name, JobPhase.GONE, checked=now)
 
 
-def _ended(run: Run, found: SubmittedRun, ended: str, now: float) -> SchedulerWord:
-    """The driver has said how the job ended. What the run folder says about that is fetched, if it can be."""
+def _ended(found: SubmittedRun, anchor: dict[str, Any], ended: str, now: float) -> SchedulerWord:
+    """The driver has said how the job ended. What the run folder says about that is fetched, if it can be; otherwise
+    what the decision log says."""
+    run = found.run
     gone = SchedulerWord(found.names.name, JobPhase.GONE, checked=now)
     if has_end(run):
         return gone
@@ -71,6 +73,9 @@ def _ended(run: Run, found: SubmittedRun, ended: str, now: float) -> SchedulerWo
     pod = found.driver()
     if why and pod is not None and submitted.is_running(pod):
         return SchedulerWord(found.names.name, JobPhase.RUNNING, text=why, checked=now)  # it can be fetched later
+    if why:
+        with suppress(OSError):
+            kept_decisions.restore(found, anchor)
     state, code = _end_of(ended)
     text = f"its records cannot be fetched any more: {why}" if why else "its records end before its end"
     record_end(run, state, text, code)
