@@ -179,6 +179,7 @@ LATE = {
     ),
     "kedge.engines.kubernetes.access.fetching": (
         "kedge.engines.kubernetes.access.importing",
+        "kedge.engines.kubernetes.access.kept_outputs",
         "kedge.engines.kubernetes.access.pod_files",
         "kedge.engines.kubernetes.access.tunnel",
     ),

@@ -64,7 +64,7 @@ def copy_out(place: Place, target: str, selection: Selection, progress: Progress
     of the task. InputError, CannotRun, DiskFull."""
     run = runs.find(place.job)
     wanted = folder_of(run, place.task, selection)
-    runs.fetch_outputs(run, wanted.path)
+    runs.fetch_outputs(run, wanted.path, place.path)
     known = roots(run, wanted)
     with _folder(run, wanted) as top, _opened(top, place, known) as source:
         at = _path_in(top, source)

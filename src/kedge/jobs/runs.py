@@ -48,9 +48,10 @@ def out_of_date(run: Run) -> tuple[str, ...]:
     return (f"{run.id} is shown as it was here: {why}",) if (why := copies.why_old(run)) else ()
 
 
-def fetch_outputs(run: Run, folder: str) -> None:
-    """Fetch what is new below a folder of outputs of a run, if that is in a cluster. CannotRun."""
-    if why := copies.fetch(run, outputs=(folder.removesuffix("/output"),)):
+def fetch_outputs(run: Run, folder: str, path: str) -> None:
+    """Fetch a file or folder (an empty path: all) out of a folder of outputs of a run, if that is in a cluster.
+    CannotRun."""
+    if why := copies.fetch_files(run, folder, path):
         raise CannotRun(f"the outputs of {run.id} cannot be fetched: {why}")
 
 
@@ -122,6 +123,8 @@ def keep_outputs(run: Run) -> None:
     """Delete everything of a run that has ended but its outputs and what describes it. InputError, CannotRun: as
     `remove`."""
     _end_if_lost(run)
+    if why := copies.fetch(run, outputs=("",)):
+        raise CannotRun(f"the outputs of {run.id} cannot be fetched, so nothing of it is deleted: {why}")
     with EventLog(run.events):
         engine_of(run).forget(run)
         kept_outputs.keep(run)

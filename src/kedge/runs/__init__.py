@@ -24,6 +24,7 @@ task_logs        the logs of a run's tasks, or parts of them, merged
 follow           follows a run that is active
 recent           the recent part of such a run
 outputs          lists what tasks have written for the user
+output_lists     what is known of outputs that are in a cluster
 kept_outputs     deletes everything of a run but them
 storage_links    links to the folders of storages
 inner_links      links within these folders

@@ -33,6 +33,19 @@ def fetch(run: Run, *, logs: bool = False, outputs: tuple[str, ...] = ()) -> str
     return why
 
 
+def list_outputs(run: Run) -> None:
+    """Bring what is needed to list the outputs of a run: they, or only what is known of them (`output_lists`)."""
+    if is_copy(run):
+        _failures[run.path] = load_place(FETCH[_engine(run)]).list_outputs(run)
+
+
+def fetch_files(run: Run, folder: str, path: str) -> str:
+    """Fetch a file or folder (an empty path: all) out of a folder of outputs, such as `attempt-0/worker-0/output`.
+    Returns why that was not possible, for the user; empty if it was, or is not needed."""
+    why: str = load_place(FETCH[_engine(run)]).fetch_files(run, folder, path) if is_copy(run) else ""
+    return why
+
+
 def why_old(run: Run) -> str:
     """Why the last `fetch` of this process did not bring what is new of a run; empty if it did."""
     return _failures.get(run.path, "")

@@ -12,7 +12,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from kedge.contract import CODE_DIR, JOB_DIR, OUTPUT_DIR, WORK_DIR
+from kedge.runs import output_lists
 from kedge.runs.folder import Run, TaskFolder
+from kedge.runs.output_lists import OutputFile
 from kedge.untrusted import open_folder
 
 FOLDERS = (OUTPUT_DIR, CODE_DIR, WORK_DIR)  # of a task attempt
@@ -33,14 +35,6 @@ class OutputFolder(NamedTuple):
     @property
     def name(self) -> str:
         return self.task or "job"
-
-
-class OutputFile(NamedTuple):
-    """A regular file, or a link, by its path below its folder; the size is in bytes."""
-
-    path: str
-    size: int
-    is_link: bool
 
 
 class OutputTotals(NamedTuple):
@@ -75,7 +69,13 @@ def folders(run: Run, *, all_attempts: bool = False) -> list[OutputFolder]:
 
 
 def files(run: Run, folder: OutputFolder) -> Iterator[OutputFile]:
-    """All regular files and links below a folder, sorted by folder and name; none if there is no such folder."""
+    """All regular files and links below a folder, sorted by folder and name; none if there is no such folder. Of a run
+    in a cluster they may not be on this machine."""
+    known = output_lists.read(run).get(folder.path)
+    return _files_here(run, folder) if known is None else output_lists.files(known)
+
+
+def _files_here(run: Run, folder: OutputFolder) -> Iterator[OutputFile]:
     pending = [""]
     while pending:
         at = pending.pop()

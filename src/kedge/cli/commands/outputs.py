@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import click
@@ -12,9 +13,10 @@ from kedge.cli.view.notes import print_notes
 from kedge.cli.view.tables import Table, show
 from kedge.cli.view.wording import count_text, size_text
 from kedge.jobs import runs, task_names
-from kedge.runs import outputs
+from kedge.runs import copies, outputs
 from kedge.runs.folder import Run
-from kedge.runs.outputs import OutputFile, OutputFolder
+from kedge.runs.output_lists import OutputFile
+from kedge.runs.outputs import OutputFolder
 from kedge.terminal_text import one_line
 
 
@@ -30,7 +32,8 @@ def command(job: str, tasks: tuple[str, ...], all_attempts: bool, as_json: bool)
     (worker:3) and roles. kedge cp copies them. JOB is a run id, a unique prefix of one, or a job name for its newest
     run.
     """
-    run = runs.find(job, outputs=("",))
+    run = runs.find(job)
+    copies.list_outputs(run)
     print_notes(*runs.out_of_date(run))
     wanted = {f"{role}:{index}" for role, index in task_names.find(run, tasks)}
     folders = [f for f in outputs.folders(run, all_attempts=all_attempts) if not tasks or f.task in wanted]
@@ -45,7 +48,8 @@ def command(job: str, tasks: tuple[str, ...], all_attempts: bool, as_json: bool)
 def _facts(run: Run, folder: OutputFolder, file: OutputFile) -> dict[str, Any]:
     attempts = {"attempt": folder.attempt, "task_attempt": folder.task_attempt} if folder.task else {}
     whole = f"{run.path}/{folder.path}/{file.path}"
-    return {"task": folder.task, **attempts, "path": file.path, "size": file.size, "link": file.is_link, "file": whole}
+    here = whole if os.path.lexists(whole) else None  # those of a cluster may not be here
+    return {"task": folder.task, **attempts, "path": file.path, "size": file.size, "link": file.is_link, "file": here}
 
 
 def _print(run: Run, folders: list[OutputFolder], all_attempts: bool) -> None:

@@ -19,11 +19,14 @@ def of(plan: Plan, options: KubernetesOptions) -> Iterator[str]:
         )
     if options.outputs_volume:
         yield (
-            f"outputs are on the claim {options.outputs_volume} of the namespace, in the folder outputs of the run; "
-            "kedge outputs does not list them"
+            f"outputs and $KEDGE_JOB_DIR are on the claim {options.outputs_volume} of the namespace; kedge outputs "
+            "lists them, and kedge cp copies them to this machine"
         )
     else:
-        yield "this site has no volume for outputs: up to 100 MiB of each task's outputs are kept"
+        yield (
+            "this site has no volume for outputs: when a task ends up to 100 MiB of its outputs are kept, and what is "
+            "above is lost"
+        )
     if not options.privileged and (roles := ", ".join(role.name for role in plan.roles if role.infiniband)):
         yield (
             f"tasks of {roles} get {options.rdma}, but not the capability IPC_LOCK, without which some nodes let them "

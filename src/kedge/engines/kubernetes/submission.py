@@ -10,6 +10,7 @@ from typing import Any
 
 from kedge.contract import timestamp
 from kedge.engines.kubernetes import archives, refusals
+from kedge.engines.kubernetes.access.submitted import OUTPUTS_CLAIM
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.objects import code_pieces, driver_job, labels, network_policies, pull_secret, run_objects
 from kedge.engines.kubernetes.objects.labels import ObjectOwner
@@ -60,7 +61,7 @@ def _create_all(api: KubernetesApi, run: Run, plan: Plan, options: KubernetesOpt
     job: dict[str, Any] = {
         "engine": "kubernetes", "server": api.server, "kubeconfig": api.kubeconfig or None,
         "context": api.context or None, "namespace": api.namespace, "name": names.name, "uid": None,
-        "submitted": timestamp(time.time_ns()), "time": time.time(),
+        "submitted": timestamp(time.time_ns()), "time": time.time(), OUTPUTS_CLAIM: options.outputs_volume or "",
     }  # fmt: skip
     files.write(files.job, job)  # first: it says what may be left if this process is killed
     anchor: dict[str, Any] | None = None

@@ -54,6 +54,7 @@ class ClusterScene:
         job = {
             "engine": "kubernetes", "kubeconfig": str(self.server.kubeconfig), "context": None, "namespace": None,
             "name": RUN_ID, "uid": owner.uid, "time": time.time(),
+            submitted.OUTPUTS_CLAIM: options.get("outputs_volume") or "",
         }  # fmt: skip
         self.run.cluster.write(self.run.cluster.job, job)
 

@@ -143,8 +143,8 @@ def test_outputs_and_the_folder_of_the_job_are_on_the_sites_volume() -> None:
         if each["name"] == "claim-outputs-claim"
     }
     assert {path: each["subPath"] for path, each in found.items()} == {
-        "/usr/local/pai/output": "train-abc2345/outputs/a1/worker-0-t2",
-        "/usr/local/pai/job-dir": "train-abc2345/job-dir",
+        "/usr/local/pai/output": "train-abc2345.outputs/attempt-1/worker-0.2/output",
+        "/usr/local/pai/job-dir": "train-abc2345.outputs/job-dir",
     }
-    assert task_volumes.job_folder("train-abc2345") == "train-abc2345/job-dir"
+    assert task_volumes.job_folder("train-abc2345") == "train-abc2345.outputs/job-dir"
     assert "claim-outputs-claim" not in {each["name"] for each in container(pod, "agent")["volumeMounts"]}

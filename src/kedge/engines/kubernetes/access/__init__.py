@@ -18,6 +18,9 @@ kept_decisions    what the cluster keeps of the records of a run whose folder ha
 exec              runs a program beside a task
 tunnel            program: connects to a port of a task
 pod_files         copies files into the pod of a task
-reader_pod        reads the volume of a run that has ended
+file_source       lists and reads a folder in a container
+kept_outputs      outputs on the site's volume and in running tasks
+removal           removes what a run has on volumes
+reader_pod        reads the volumes of a run
 requests          what the owner asks of the driver
 """

@@ -19,6 +19,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from kedge.contract import OUTPUT_DIR
 from kedge.engines.base import Task, TaskAttempt
 from kedge.engines.kubernetes.access import copy_state, reader_pod, submitted
 from kedge.engines.kubernetes.access.copy_rules import CopyOrder
@@ -26,7 +27,7 @@ from kedge.engines.kubernetes.access.copy_session import CopySession
 from kedge.engines.kubernetes.access.copy_state import CopyLock, CopyState
 from kedge.engines.kubernetes.access.exec_copy_stream import ExecCopyStream
 from kedge.engines.kubernetes.access.local_copy import OUTPUTS, RECORDS, LocalCopy
-from kedge.engines.kubernetes.access.submitted import SubmittedRun
+from kedge.engines.kubernetes.access.submitted import OUTPUTS_CLAIM, SubmittedRun
 from kedge.engines.kubernetes.objects import driver_job, labels, pod_paths
 from kedge.errors import CannotRun
 from kedge.runs.folder import Run
@@ -51,12 +52,71 @@ class NotServed(CannotRun):
 def fetch(run: Run, *, logs: bool = False, outputs: tuple[str, ...] = (), patience_sec: float = 600.0) -> str:
     """Fetch what is new: the records of the run; its logs, if they are wanted; and of its outputs those below these
     folders. Returns why that was not possible; empty if it was."""
-    state = copy_state.read(run.cluster)
     try:
-        if not (state.ended and (state.logs or not logs)):
-            _fetch_part(run, RECORDS, CopyOrder(logs=logs), patience_sec)
-        if outputs and not (state.ended and state.outputs):
-            _fetch_part(run, OUTPUTS, CopyOrder(records=False, logs=False, outputs=outputs), patience_sec)
+        _fetch_copy(run, logs, outputs, patience_sec)
+        if outputs:
+            _fetch_kept(run, outputs)
+    except (CannotRun, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _fetch_copy(run: Run, logs: bool, outputs: tuple[str, ...], patience_sec: float = 600.0) -> None:
+    """Fetch what is new in the run folder of the driver."""
+    state = copy_state.read(run.cluster)
+    if not (state.ended and (state.logs or not logs)):
+        _fetch_part(run, RECORDS, CopyOrder(logs=logs), patience_sec)
+    if outputs and not (state.ended and state.outputs):
+        _fetch_part(run, OUTPUTS, CopyOrder(records=False, logs=False, outputs=outputs), patience_sec)
+
+
+def _fetch_kept(run: Run, outputs: tuple[str, ...]) -> None:
+    """Fetch outputs from the site's volume, if they are there."""
+    found = SubmittedRun(run)
+    if job := _keeping(found):
+        for each in outputs:
+            _kept().fetch_on_claim(found, job, each and f"{each}/{OUTPUT_DIR}")
+
+
+def _keeping(found: SubmittedRun) -> dict[str, Any] | None:
+    """The driver's Job, if the outputs of the run are on the site's volume."""
+    if found.facts.get(OUTPUTS_CLAIM) == "":
+        return None
+    job = found.job()
+    return job if job and _kept().claim(job) else None
+
+
+def _kept() -> Any:
+    return importlib.import_module("kedge.engines.kubernetes.access.kept_outputs")
+
+
+def list_outputs(run: Run) -> str:
+    """Bring what is needed to list the outputs of a run: the files themselves, or what is known of them where they stay
+    for now, which is on the site's volume and in running tasks. Returns why that was not possible; empty if it was."""
+    try:
+        found = SubmittedRun(run)
+        if job := _keeping(found):
+            _kept().list_on_claim(found, job)
+            return ""
+        _fetch_copy(run, False, ALL_OUTPUTS)
+        _kept().list_running(found)
+    except (CannotRun, OSError) as error:
+        return str(error)
+    return ""
+
+
+def fetch_files(run: Run, folder: str, path: str) -> str:
+    """Bring a file or folder out of a folder of a run, such as `attempt-0/worker-0/output`, from where it is now.
+    Returns why that was not possible; empty if it was."""
+    inside = posixpath.normpath(path).removeprefix(".") if path else ""
+    if path.startswith("/") or inside.startswith(("/", "./")):
+        return f"{path} leads out of the folder that it is relative to"
+    try:
+        found = SubmittedRun(run)
+        if job := _keeping(found):
+            _kept().fetch_on_claim(found, job, f"{folder}/{inside}".rstrip("/"))
+        elif not _kept().fetch_running(found, folder, inside):
+            _fetch_copy(run, False, (folder.removesuffix(f"/{OUTPUT_DIR}"),))
     except (CannotRun, OSError) as error:
         return str(error)
     return ""
@@ -178,8 +238,7 @@ def finish(run: Run) -> str:
         pod = found.driver()
         if pod is None or not _is_only_copy(pod):
             return ""
-        if why := fetch(run, logs=True, outputs=ALL_OUTPUTS):
-            return why
+        _fetch_copy(run, True, ALL_OUTPUTS)
         if not copy_state.read(run.cluster).is_complete:
             return ""
         os.sync()

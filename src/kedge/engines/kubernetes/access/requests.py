@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kedge.engines.controller.stop_requests import KILL, NOTICE
-from kedge.engines.kubernetes.access import liveness, submitted
+from kedge.engines.kubernetes.access import liveness, removal, submitted
 from kedge.engines.kubernetes.access.submitted import SubmittedRun
 from kedge.engines.kubernetes.api import ApiError
 from kedge.engines.kubernetes.objects import labels
@@ -56,10 +56,12 @@ def forward(run: Run, number: int) -> None:
 
 
 def forget(run: Run) -> None:
-    """Delete all that the cluster has of an ended run. CannotRun."""
+    """Delete all that the cluster has of an ended run, on volumes, too. CannotRun."""
     if run.cluster.job.exists():
         found = SubmittedRun(run)
         if (anchor := found.anchor()) is not None:
+            if job := found.job():
+                removal.remove(found, job, anchor)
             found.api.delete("ConfigMap", found.names.anchor, uid=anchor["metadata"]["uid"])
     run.cluster.remove_secrets()
 

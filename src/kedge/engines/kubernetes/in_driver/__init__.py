@@ -17,6 +17,7 @@ log_facts        what else a second driver must know
 task_pods        the tasks as pods: one for each task attempt
 attempt_pod      what is known of one
 pod_plans        the objects of tasks
+outputs_volume   their folders on the site's volume
 pod_calls        creates and deletes them
 pod_watch        watches them
 pod_words        what they say about themselves

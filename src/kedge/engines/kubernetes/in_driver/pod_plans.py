@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kedge.engines.base import Task
+from kedge.engines.base import Task, TaskAttempt
 from kedge.engines.kubernetes.api import ApiError
 from kedge.engines.kubernetes.in_driver import leaving
 from kedge.engines.kubernetes.in_driver.attempt_pod import PodKey
 from kedge.engines.kubernetes.in_driver.driver_pod import DriverPod
+from kedge.engines.kubernetes.in_driver.outputs_volume import OutputsVolume
 from kedge.engines.kubernetes.objects import labels, run_objects
 from kedge.engines.kubernetes.objects.pod_place import PodPlace
 from kedge.engines.kubernetes.objects.task_pod import task_pod
@@ -24,9 +25,14 @@ class RunPodPlans:
 
     def __init__(self, plan: Plan, options: KubernetesOptions, place: PodPlace) -> None:
         self._plan, self._options, self._place = plan, options, place
+        self._volume = OutputsVolume(place.owner.name, options.outputs_volume) if options.outputs_volume else None
+        if self._volume:
+            self._volume.prepare()
 
     def pod(self, key: PodKey) -> dict[str, Any]:
-        """The pod of a task attempt. CannotRun."""
+        """The pod of a task attempt, whose folders on the site's volume are there. CannotRun."""
+        if self._volume:
+            self._volume.make(TaskAttempt(key.task, key.attempt, key.task_attempt))
         return task_pod(self._plan, key.task, key.attempt, key.task_attempt, self._options, self._place)
 
     def secret(self, attempt: int, tokens: Mapping[Task, str]) -> dict[str, Any]:

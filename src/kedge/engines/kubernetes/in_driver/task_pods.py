@@ -36,7 +36,7 @@ _QUOTA = "exceeded quota"
 
 
 class PodPlans(Protocol):
-    """Makes the objects of tasks. Pure."""
+    """Makes the objects of tasks."""
 
     def pod(self, key: PodKey) -> dict[str, Any]:
         """The pod of a task attempt."""

@@ -11,6 +11,7 @@ from kedge.light.types import Any
 
 HOSTNAME = "driver"
 CONTAINER = "driver"
+RUN, OUTPUTS = "run", "outputs"  # its volumes with files of the run
 RESTARTS = 1_000_000  # of the container, and of the pod where its node is gone: nothing of Kubernetes gives up
 GONE_NODE_SEC = 30  # until the pod of a node that does not answer is replaced, instead of 300
 GRACE_SEC = 60
@@ -28,6 +29,8 @@ def driver_job(owner: ObjectOwner, options: KubernetesOptions, image: str) -> di
     """The Job; `image` is the runtime's. Its Secret must exist before."""
     name = RunNames(owner.name).driver
     head = metadata(owner, name, labels.DRIVER)
+    if not (options.restricted or options.run_as_user):
+        head["annotations"][labels.TASK_USERS] = labels.ANY_USER
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -64,7 +67,8 @@ def _spec(owner: ObjectOwner, options: KubernetesOptions, image: str) -> dict[st
         "containers": [_container(owner, options, image)],
         "volumes": [
             {"name": "seed", "secret": {"secretName": RunNames(owner.name).driver_secret, "defaultMode": 0o440}},
-            {"name": "run", **_run_volume(options)},
+            {"name": RUN, **(_claim(options.run_volume) if options.run_volume else {"emptyDir": {}})},
+            *([{"name": OUTPUTS, **_claim(options.outputs_volume)}] if options.outputs_volume else ()),
         ],
     }
 
@@ -81,14 +85,12 @@ def _placing(options: KubernetesOptions) -> dict[str, Any]:
     return selector | priority | {"tolerations": [*gone, *map(scheduling.toleration, options.tolerations)]}
 
 
-def _run_volume(options: KubernetesOptions) -> dict[str, Any]:
-    if not options.run_volume:
-        return {"emptyDir": {}}
-    return {"persistentVolumeClaim": {"claimName": options.run_volume}}
+def _claim(name: str) -> dict[str, Any]:
+    return {"persistentVolumeClaim": {"claimName": name}}
 
 
 def _pod_security(options: KubernetesOptions) -> dict[str, Any]:
-    """The files of the Secret, and a volume that is its own, belong to the driver's group."""
+    """The files of the Secret, and volumes of the site that can be given to a group, belong to the driver's."""
     return {
         "runAsNonRoot": True,
         "fsGroup": own_containers.own_group(options),
@@ -105,6 +107,7 @@ def _container(owner: ObjectOwner, options: KubernetesOptions, image: str) -> di
         "env": [{"name": name, "valueFrom": own_containers.field(path)} for name, path in _FIELDS.items()],
         "volumeMounts": [
             mount("seed", pod_paths.SEED_FOLDER, read_only=True),
-            mount("run", pod_paths.JOBS),
+            mount(RUN, pod_paths.JOBS),
+            *([mount(OUTPUTS, pod_paths.OUTPUTS_VOLUME)] if options.outputs_volume else ()),
         ],
     }

@@ -40,6 +40,8 @@ JOB = "kedge.io/job"
 REQUESTS = "kedge.io/requests"  # of the anchor: what the owner asks of the driver
 FETCHED = "kedge.io/fetched"  # of the anchor: the client has everything
 ENDED = "kedge.io/ended"  # of the anchor: how the job ended
+TASK_USERS = "kedge.io/task-users"  # of the driver's Job: who owns the files of tasks, if that is not the driver
+ANY_USER = "any"  # its value: root, too
 
 
 class ObjectOwner(NamedTuple):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kedge.contract import JOB_DIR, OUTPUT_DIR
 from kedge.engines.base import TaskAttempt
 from kedge.engines.kubernetes.objects import code_pieces, pod_paths, storages
-from kedge.engines.kubernetes.objects.names import RunNames, hostname, token_key
+from kedge.engines.kubernetes.objects.names import RunNames, token_key
 from kedge.engines.kubernetes.objects.pod_place import PodPlace
 from kedge.engines.kubernetes.objects.quantities import memory
 from kedge.engines.kubernetes.options import KubernetesOptions
@@ -12,7 +13,6 @@ from kedge.light.types import Any, NamedTuple
 from kedge.plan.model import Plan, RolePlan
 
 DEFAULT_SHM_MB = 512  # OpenPAI's
-_JOB_FOLDER, _OUTPUTS = "job-dir", "outputs"
 _READABLE = 0o444  # the container that mounts the token runs as any user, and nothing else is in it
 
 Part = dict[str, Any]
@@ -74,16 +74,22 @@ def mount(volume: str, path: str, *, read_only: bool = False, below: str = "") -
     return {"name": volume, "mountPath": path, **more}
 
 
+def kept_folder(name: str) -> str:
+    """The folder of a run on the site's `outputs_volume`. What is in it has the paths that it would have in a run
+    folder."""
+    return f"{name}.outputs"
+
+
 def outputs_folder(name: str, attempt: TaskAttempt) -> str:
     """Where the outputs of a task attempt are on the site's `outputs_volume`."""
     (role, index), job_attempt, task_attempt = attempt
-    retry = f"-t{task_attempt}" if task_attempt else ""
-    return f"{name}/{_OUTPUTS}/a{job_attempt}/{hostname(role, index)}{retry}"
+    retry = f".{task_attempt}" if task_attempt else ""
+    return f"{kept_folder(name)}/attempt-{job_attempt}/{role}-{index}{retry}/{OUTPUT_DIR}"
 
 
 def job_folder(name: str) -> str:
     """Where `$KEDGE_JOB_DIR` of a run is on the site's `outputs_volume`."""
-    return f"{name}/{_JOB_FOLDER}"
+    return f"{kept_folder(name)}/{JOB_DIR}"
 
 
 def _token(names: RunNames, attempt: TaskAttempt) -> Part:
