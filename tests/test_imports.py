@@ -89,7 +89,7 @@ ALLOWED = {
     },
     "engines.kubernetes": {
         "link", "xdg", "processes", "engines.base", "engines.cluster", "engines.controller", "engines.machine",
-        "plan.model", "plan.task", "resolve.model", "bundle", "runs", "diagnose", "spec.units", "spec.yaml",
+        "plan.model", "plan.task", "policy", "resolve.model", "bundle", "runs", "diagnose", "spec.units", "spec.yaml",
         "terminal_text", "contract", "errors",
     },
     "engines.registry": {"engines", "errors"},

@@ -70,9 +70,11 @@ SSH_COMMANDS = {  # what a task's scripts call, where the image has no OpenSSH
 }
 FETCH = {  # brings what is new of a run to this machine, by the engine, where no folder is shared
     "kubernetes": "kedge.engines.kubernetes.access.fetching",
+    "framework": "kedge.engines.kubernetes.framework.following",  # of the kubernetes engine, by FrameworkController
 }
 LIVENESS = {  # what the scheduler says of a run, by the engine
     "kubernetes": "kedge.engines.kubernetes.access.liveness:word",
+    "framework": "kedge.engines.kubernetes.framework.liveness:word",
     "slurm": "kedge.engines.slurm.liveness:word",
 }
 INIT_PROGRAMS = {  # of the init phase, by the names that a specification uses
@@ -189,6 +191,10 @@ LATE = {
         "kedge.engines.kubernetes.access.requests",
         "kedge.engines.kubernetes.api",
         "kedge.engines.kubernetes.checks",
+        "kedge.engines.kubernetes.framework.checks",
+        "kedge.engines.kubernetes.framework.manifests",
+        "kedge.engines.kubernetes.framework.requests",
+        "kedge.engines.kubernetes.framework.submission",
         "kedge.engines.kubernetes.plan_manifests",
         "kedge.engines.kubernetes.submission",
     ),

@@ -49,6 +49,7 @@ def _complete_key(group: str, ctx: click.Context, param: click.Parameter, incomp
 
 
 _SINGLE = tuple(option for option in BUILT_IN_OPTIONS if not option.group)
+_ALONE = tuple(option for option in BUILT_IN_OPTIONS if option.group and option.alone)
 _GROUPS = tuple(dict.fromkeys(option.group for option in BUILT_IN_OPTIONS if option.group))
 _ENGINE_OPTIONS = (
     click.option(
@@ -61,6 +62,7 @@ _ENGINE_OPTIONS = (
     ),
     *map(_option_of_engine, _SINGLE),
     *map(_option_of_group, _GROUPS),
+    *(_option_of_engine(option._replace(group="")) for option in _ALONE),
     click.option(
         "-o",
         "engine_options",
@@ -80,6 +82,9 @@ def engine(function: F) -> F:
         options = {option.name: given.pop(option.name) for option in _SINGLE}
         named = {option: value for option, value in options.items() if value}
         groups = {group: dict(pair(f"--{group}", text) for text in given.pop(group)) for group in _GROUPS}
+        for option in _ALONE:
+            if (text := given.pop(option.name)) is not None:
+                groups[option.group].setdefault(option.key, text)
         choice = EngineChoice(name, named, dict(pair("-o", text) for text in others), groups)
         return function(choice=choice, **given)
 

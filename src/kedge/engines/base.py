@@ -95,7 +95,8 @@ class EngineOption(NamedTuple):
     shown to the user; False for a bool. `pattern`: texts must match it, else `mismatch` says what is wrong, after the
     value.
     `group`: on the command line it is `--GROUP KEY=VALUE`, and in a job file `extras.GROUP.KEY`.
-    `site_only`: only the site's file sets it. `not_in_job`: a job file, which may come from a stranger, does not.
+    `alone`: the command line has `--KEY VALUE` for it, too. `site_only`: only the site's file sets it. `not_in_job`: a
+    job file, which may come from a stranger, does not.
     """
 
     name: str
@@ -110,6 +111,7 @@ class EngineOption(NamedTuple):
     group: str = ""
     site_only: bool = False
     not_in_job: bool = False
+    alone: bool = False
 
     @property
     def key(self) -> str:

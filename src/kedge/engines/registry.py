@@ -11,11 +11,13 @@ from typing import Any
 from kedge.engines.base import Engine, EngineOption
 from kedge.engines.container.options import ACCEPTS as CONTAINER_OPTIONS
 from kedge.engines.kubernetes.options import ACCEPTS as KUBERNETES_OPTIONS
-from kedge.engines.kubernetes.options import SERVICE_ACCOUNT
+from kedge.engines.kubernetes.options import CONTROLLERS, FRAMEWORK, FRAMEWORK_ACCOUNT, SERVICE_ACCOUNT
 from kedge.engines.local.options import ACCEPTS as LOCAL_OPTIONS
 from kedge.engines.slurm.options import ACCEPTS as SLURM_OPTIONS
 from kedge.errors import InputError
 from kedge.lazy_modules import ENGINES, load_place
+
+__all__ = ["CONTROLLERS", "Engine", "EngineOption"]
 
 _OPTIONS = {  # of the built-in engines
     "local": LOCAL_OPTIONS, "container": CONTAINER_OPTIONS, "slurm": SLURM_OPTIONS, "kubernetes": KUBERNETES_OPTIONS,
@@ -151,7 +153,10 @@ def kubernetes_setup(
     account = options.get("service_account") or SERVICE_ACCOUNT
     named = (options.get(key) for key in ("kubeconfig", "context"))
     queues, network = queues or bool(options.get("queue")), bool(options.get("network_policy"))
+    is_framework = options.get("controller") == FRAMEWORK
+    frameworks = (options.get("framework_account") or FRAMEWORK_ACCOUNT) if is_framework else None
     text: str = setup.manifests(
-        options.get("namespace"), account, users, groups, *named, queues=queues, network=network
-    )
+        options.get("namespace"), account, users, groups, *named, queues=queues, network=network, frameworks=frameworks,
+        priorities=bool(options.get("framework_priorities")),
+    )  # fmt: skip
     return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kedge.engines import registry
+from kedge.engines.registry import CONTROLLERS
 from kedge.jobs.engine_choice import EngineChoice
 
 _ENGINE = "kubernetes"
@@ -20,7 +21,10 @@ def command() -> None:
 @click.option("--user", "users", multiple=True, metavar="NAME", help="A user who may submit jobs there.")
 @click.option("--group", "groups", multiple=True, metavar="NAME", help="A group whose members may.")
 @click.option("--queues", is_flag=True, help="Add what jobs in queues of Kueue need.")
-def setup(namespace: str | None, users: tuple[str, ...], groups: tuple[str, ...], queues: bool) -> None:
+@click.option("--controller", type=click.Choice(CONTROLLERS), help="Add what jobs of FrameworkController need.")
+def setup(
+    namespace: str | None, users: tuple[str, ...], groups: tuple[str, ...], queues: bool, controller: str | None
+) -> None:
     """Print what lets jobs run in a namespace, as YAML for `kubectl apply -f -`.
 
     That is the service account of the drivers of jobs, with its Role and RoleBinding. With --user or --group also the
@@ -29,4 +33,6 @@ def setup(namespace: str | None, users: tuple[str, ...], groups: tuple[str, ...]
     known = EngineChoice().settings_of(_ENGINE)
     if namespace:
         known["namespace"] = namespace
+    if controller:
+        known["controller"] = controller
     click.echo(registry.kubernetes_setup(known, users, groups, queues=queues), nl=False)

@@ -21,12 +21,15 @@ from kedge.engines.kubernetes.transport.connections import ApiAnswer, Connection
 from kedge.engines.kubernetes.transport.endpoint import ServerEndpoint
 from kedge.engines.kubernetes.transport.exec_stream import PROTOCOLS, V4, V5, ExecStream
 from kedge.engines.kubernetes.transport.kinds import KINDS, Kind
+from kedge.engines.kubernetes.transport.pod_log import PodLog
 from kedge.engines.kubernetes.transport.watches import ApiWatch
 
 __all__ = ["ApiError", "ApiWatch", "ExecStream", "Expired", "KubernetesApi"]
 
 Objects = list[dict[str, Any]]
 CALL_SEC = 30.0  # the deadline of a call, with its retries
+_QUIET_SEC = 24 * 3600.0  # of a log that is followed: a task may print nothing for long
+_SECONDS = len("2026-01-01T00:00:00")  # a time without its fractions, which are UTC
 _PAGE = 500  # objects of one answer
 _TRIES = 4
 _VERSION = re.compile(r"(\d+)\.(\d+)")
@@ -195,6 +198,18 @@ class KubernetesApi:
         query = {"container": container, "tailLines": str(tail), "limitBytes": str(1 << 20)}
         path = _with_query(KINDS["Pod"].path(self.namespace, pod, "log"), query)
         return self._call("GET", path, f"read the log of {self._what('Pod', pod)}").body.decode(errors="replace")
+
+    def printed(self, pod: str, container: str, *, follow: bool = False, since: str = "") -> PodLog:
+        """What a container has printed since a time (as `PrintedLine` has it, of which the whole seconds count), with
+        `follow` until it ends."""
+        query = {"container": container, "timestamps": "true", "sinceTime": f"{since[:_SECONDS]}Z" if since else ""}
+        path = KINDS["Pod"].path(self.namespace, pod, "log")
+        asked = _with_query(path, query | ({"follow": "true"} if follow else {}))
+        response = self._open(asked, {}, _QUIET_SEC if follow else CALL_SEC)
+        if response.status_code != 200:
+            with closing(response):
+                raise _refused(response, f"read the log of {self._what('Pod', pod)}")
+        return PodLog(response)
 
     def exec(
         self, pod: str, container: str, argv: Sequence[str], *, stdin: bool = False, terminal: bool = False

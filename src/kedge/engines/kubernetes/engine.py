@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
 from kedge.engines.kubernetes import notes, pod_patch_file
-from kedge.engines.kubernetes.options import ACCEPTS, KubernetesOptions
+from kedge.engines.kubernetes.framework import unsupported
+from kedge.engines.kubernetes.options import ACCEPTS, FRAMEWORK, KubernetesOptions
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
@@ -37,21 +38,29 @@ class KubernetesEngine:
         return
 
     def notes(self, plan: Plan) -> tuple[Note, ...]:
-        return tuple(map(Note, notes.of(plan, self._options)))
+        texts = unsupported.notes if self._options.by_framework else notes.of
+        return tuple(map(Note, texts(plan, self._options)))
 
     def check(self, plan: Plan) -> None:
         checks = importlib.import_module("kedge.engines.kubernetes.checks")
         api = importlib.import_module("kedge.engines.kubernetes.api")
-        checks.check_plan(plan, self._options)
         given = self._options
+        if given.by_framework:
+            unsupported.check(plan, given)
+            checks = importlib.import_module("kedge.engines.kubernetes.framework.checks")
+        else:
+            checks.check_plan(plan, given)
         connected = api.KubernetesApi.connect(given.kubeconfig, given.context, given.namespace)
         try:
-            checks.check_namespace(connected, given, _setup(connected.namespace))
+            checks.check_namespace(connected, given, _setup(connected.namespace, given))
         finally:
             connected.close()
 
     def requests(self, plan: Plan, task: Task | None = None) -> tuple[EngineRequest, ...]:
-        manifests = importlib.import_module("kedge.engines.kubernetes.plan_manifests")
+        if self._options.by_framework:
+            manifests = importlib.import_module("kedge.engines.kubernetes.framework.manifests")
+        else:
+            manifests = importlib.import_module("kedge.engines.kubernetes.plan_manifests")
         found: tuple[EngineRequest, ...] = manifests.requests(plan, self._options, task)
         return found
 
@@ -62,31 +71,46 @@ class KubernetesEngine:
         raise CannotRun("a job of the kubernetes engine runs in its driver, which is started there")
 
     def submit(self, run: Run, plan: Plan) -> None:
-        importlib.import_module("kedge.engines.kubernetes.submission").submit(run, plan, self._options)
+        if self._options.by_framework:
+            submission = importlib.import_module("kedge.engines.kubernetes.framework.submission")
+        else:
+            submission = importlib.import_module("kedge.engines.kubernetes.submission")
+        submission.submit(run, plan, self._options)
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
-        for_user: tuple[str, ...] = _requests().stop(run, kill)
+        for_user: tuple[str, ...] = _requests(run).stop(run, kill)
         return for_user
 
     def forward(self, run: Run, number: int) -> None:
-        _requests().forward(run, number)
+        _requests(run).forward(run, number)
 
     def suspended(self, run: Run) -> int | None:
         return None
 
     def exec(self, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
+        if _is_framework(run):
+            pod = "kubectl exec -it POD -c app -- sh"
+            raise CannotRun(f"{run.id} is run by FrameworkController, and kedge has no agent in its pods: use {pod}")
         code: int = importlib.import_module("kedge.engines.kubernetes.access.exec").run(run, attempt, request)
         return code
 
     def forget(self, run: Run) -> None:
-        _requests().forget(run)
+        _requests(run).forget(run)
 
 
-def _requests() -> Any:
+def _is_framework(run: Run) -> bool:
+    """Whether FrameworkController runs it."""
+    return run.cluster.object(run.cluster.job).get("engine") == FRAMEWORK
+
+
+def _requests(run: Run) -> Any:
     """Loaded late: most commands ask nothing of a running job."""
+    if _is_framework(run):
+        return importlib.import_module("kedge.engines.kubernetes.framework.requests")
     return importlib.import_module("kedge.engines.kubernetes.access.requests")
 
 
-def _setup(namespace: str) -> str:
+def _setup(namespace: str, options: KubernetesOptions) -> str:
     """The command that prints what the namespace needs."""
-    return shlex.join(["kedge", "kubernetes", "setup", "--namespace", namespace])
+    more = ["--controller", FRAMEWORK] if options.by_framework else []
+    return shlex.join(["kedge", "kubernetes", "setup", "--namespace", namespace, *more])

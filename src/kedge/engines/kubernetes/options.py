@@ -34,6 +34,9 @@ _QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|[kMGT]i?)?$"
 _NO_QUANTITY = "is not a quantity of Kubernetes, such as 500m or 512Mi"
 INGRESS, BOTH = "ingress", "both"  # values of `network_policy`
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+DRIVER, FRAMEWORK = "driver", "framework"
+CONTROLLERS = (DRIVER, FRAMEWORK)  # what controls a job in the cluster
+FRAMEWORK_ACCOUNT = "runtime-account"
 
 
 def _text(name: str, text: str, metavar: str, pattern: str, mismatch: str) -> EngineOption:
@@ -54,6 +57,10 @@ ACCEPTS = (
     _text("context", "The context of the kubeconfig file, instead of the current one.", "NAME", _CONTEXT, _NO_CONTEXT)
     ._replace(not_in_job=True),
     _text("namespace", "The namespace, instead of that of the context.", "NAME", _NAME, _NO_NAME),
+    EngineOption(
+        "controller", str, "What controls the job in the cluster: kedge's driver, or the site's FrameworkController.",
+        metavar="NAME", choices=CONTROLLERS, default=DRIVER, group=GROUP, alone=True,
+    ),
     _text("queue", "The queue (Kueue's LocalQueue) that the job waits in.", "NAME", _NAME, _NO_NAME),
     _text("priority_class", "The priority class of the job's pods.", "NAME", _NAME, _NO_NAME),
     _text("node_selector", "Labels that the nodes of the tasks must have.", "KEY=VALUE,…", _LABELS, _NO_LABELS),
@@ -126,8 +133,24 @@ ACCEPTS = (
     _of_site("driver_cpu", str, "The CPU of the driver.", _QUANTITY, _NO_QUANTITY, default="250m"),
     _of_site("driver_memory", str, "The memory of the driver.", _QUANTITY, _NO_QUANTITY, default="512Mi"),
     _of_site(
+        "framework_account", str, "The service account of the pods of Frameworks, which may read Frameworks.", _NAME,
+        _NO_NAME, default=FRAMEWORK_ACCOUNT,
+    ),
+    _of_site(
+        "framework_logs", str, "A folder of the nodes that keeps the logs of the tasks of Frameworks, as OpenPAI has "
+        "`/var/log/pai`.", _FOLDER, _NO_FOLDER,
+    ),
+    _of_site(
+        "framework_priorities", bool, "Make a priority class for each Framework, so that earlier jobs go first; their "
+        "submitters then need a ClusterRole.",
+    ),
+    _of_site(
+        "hived", str, "The name of HiveD, the scheduler of Frameworks; `extras.hivedScheduler` then has effect.", _NAME,
+        _NO_NAME,
+    ),
+    _of_site(
         "fixed", list, "The names of options that neither users nor job files may set.",
-        choices=("kubeconfig", "context", "namespace", "queue", "priority_class", "node_selector"),
+        choices=("kubeconfig", "context", "namespace", "controller", "queue", "priority_class", "node_selector"),
     ),
 )  # fmt: skip
 
@@ -172,6 +195,16 @@ class KubernetesOptions(NamedTuple):
     driver_cpu: str = "250m"
     driver_memory: str = "512Mi"
     fixed: tuple[str, ...] | list[str] = ()
+    controller: str = DRIVER
+    framework_account: str = FRAMEWORK_ACCOUNT
+    framework_logs: str | None = None
+    framework_priorities: bool = False
+    hived: str | None = None
+
+    @property
+    def by_framework(self) -> bool:
+        """Whether FrameworkController runs the job."""
+        return self.controller == FRAMEWORK
 
     @property
     def node_labels(self) -> dict[str, str]:

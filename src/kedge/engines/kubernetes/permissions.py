@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from kedge.engines.kubernetes.transport.kinds import KINDS
 from kedge.errors import CannotRun
 
 USER_ROLE = "kedge-user"
+PRIORITY_ROLE = "kedge-priorities"
 _RBAC = "rbac.authorization.k8s.io"
 _AT_ONCE = 8
 
@@ -57,6 +58,17 @@ DRIVER_RULES = (
 QUEUE_USER_RULES = (PermissionRule("LocalQueue", ("get", "list")),)
 QUEUE_DRIVER_RULES = (PermissionRule("Workload", ("get", "list", "delete")),)
 NETWORK_RULES = (PermissionRule("NetworkPolicy", ("create", "get", "delete")),)  # with a site's `network-policy`
+# For jobs that FrameworkController runs: of their submitters, and of their pods, whose init phase reads the Framework.
+FRAMEWORK_USER_RULES = (
+    PermissionRule("Framework", ("create", *_READ, "patch", "delete")),
+    PermissionRule("Secret", ("patch",)),
+)
+FRAMEWORK_POD_RULES = (PermissionRule("Framework", _READ),)
+PRIORITY_RULES = (PermissionRule("PriorityClass", ("create", "get", "delete")),)
+_NEEDED_FRAMEWORK = (
+    ("create", "Framework", ""), ("get", "Framework", ""), ("patch", "Framework", ""), ("delete", "Framework", ""),
+    ("create", "Secret", ""), ("patch", "Secret", ""), ("list", "Pod", ""), ("get", "Pod", "log"),
+)  # fmt: skip
 # Without these no job can be submitted.
 _NEEDED = (
     ("create", "ConfigMap", ""), ("patch", "ConfigMap", ""), ("delete", "ConfigMap", ""), ("create", "Secret", ""),
@@ -69,10 +81,19 @@ _NEEDED_FOR_NETWORK = (("create", "NetworkPolicy", ""),)
 def check(api: KubernetesApi, options: KubernetesOptions, setup: str) -> None:
     """CannotRun: this user may not submit jobs in the namespace; the message names what is missing, and `setup`, the
     command that prints the Role."""
-    if api.can("*", "*"):  # an administrator is asked no more
-        return
     needed = [*_NEEDED, *(_NEEDED_FOR_NETWORK if options.network_policy else ())]
     needed += _NEEDED_FOR_QUEUE if options.queue else ()
+    _check(api, setup, needed)
+
+
+def check_frameworks(api: KubernetesApi, setup: str, *, priorities: bool) -> None:
+    """The same for jobs that FrameworkController runs; `priorities`: each has a priority class of its own."""
+    _check(api, setup, (*_NEEDED_FRAMEWORK, *([("create", "PriorityClass", "")] if priorities else [])))
+
+
+def _check(api: KubernetesApi, setup: str, needed: Sequence[tuple[str, str, str]]) -> None:
+    if api.can("*", "*"):  # an administrator is asked no more
+        return
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         allowed = list(pool.map(lambda each: api.can(*each), needed))
     if missing := [each for each, can in zip(needed, allowed, strict=True) if not can]:
@@ -117,14 +138,37 @@ def driver_objects(namespace: str, account: str, *, queues: bool = False) -> lis
 
 def user_objects(
     namespace: str, users: Iterable[str] = (), groups: Iterable[str] = (), *, queues: bool = False,
-    network: bool = False,
+    network: bool = False, frameworks: bool = False,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The Role of those who submit jobs, and who has it. `queues` and `network`: with what they need for Kueue, and for
-    network policies."""
+    """The Role of those who submit jobs, and who has it. `queues`, `network` and `frameworks`: with what they need for
+    Kueue, for network policies, and for Frameworks."""
     subjects = [{"kind": kind, "name": name, "apiGroup": _RBAC} for kind, name in _subjects(users, groups)]
     more = (*(QUEUE_USER_RULES if queues else ()), *(NETWORK_RULES if network else ()))
+    more += FRAMEWORK_USER_RULES if frameworks else ()
     role = _role(USER_ROLE, namespace, (*USER_RULES, *more))
     return [role, *([_binding(USER_ROLE, namespace, subjects)] if subjects else [])]
+
+
+def framework_objects(namespace: str, account: str) -> list[dict[str, Any]]:
+    """The ServiceAccount of the pods of Frameworks, its Role and RoleBinding."""
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(account, namespace)},
+        _role(account, namespace, FRAMEWORK_POD_RULES),
+        _binding(account, namespace, [subject]),
+    ]
+
+
+def priority_objects(namespace: str, users: Iterable[str] = (), groups: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """The ClusterRole of those whose Frameworks have priority classes, and who has it."""
+    subjects = [{"kind": kind, "name": name, "apiGroup": _RBAC} for kind, name in _subjects(users, groups)]
+    name = f"{PRIORITY_ROLE}-{namespace}"  # it belongs to the whole cluster
+    found = []
+    for made in (_role(name, "", PRIORITY_RULES), _binding(name, "", subjects)):
+        head = {key: value for key, value in made["metadata"].items() if value}
+        made = {**made, "kind": f"Cluster{made['kind']}", "metadata": head}
+        found.append(made | ({"roleRef": {**made["roleRef"], "kind": "ClusterRole"}} if "roleRef" in made else {}))
+    return found
 
 
 def _subjects(users: Iterable[str], groups: Iterable[str]) -> Iterable[tuple[str, str]]:

@@ -13,6 +13,7 @@ from kedge.testing.kubernetes_api.resources import ACCESS_REVIEW, FakePlace, Kno
 from kedge.testing.kubernetes_api.store import LogTexts, ObjectStore
 
 _MERGE = ("application/merge-patch+json", "application/strategic-merge-patch+json")
+_LINES_SECOND = "2026-01-01T00:00:00"  # in which all lines of logs are printed
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
@@ -130,7 +131,11 @@ class ApiRoutes:
         return FakeAnswer(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 
     def _log(self, place: FakePlace, request: FakeRequest) -> str:
-        return self.logs.get((place.namespace, place.name, request.query.get("container", "app")), "")
+        text = self.logs.get((place.namespace, place.name, request.query.get("container", "app")), "")
+        if request.query.get("timestamps") != "true":
+            return text
+        lines = text.splitlines(keepends=True)
+        return "".join(f"{_LINES_SECOND}.{number:09d}Z {line}" for number, line in enumerate(lines))
 
     def _discovery(self, path: str) -> Json | None:
         parts = path.strip("/").split("/")

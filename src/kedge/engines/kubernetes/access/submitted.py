@@ -31,11 +31,7 @@ class SubmittedRun:
     @property
     def api(self) -> KubernetesApi:
         """A connection to its namespace, which all of this process share. CannotRun."""
-        given = (_text(self.facts, "kubeconfig"), _text(self.facts, "context"), _text(self.facts, "namespace"))
-        with _lock:
-            if given not in _connections:
-                _connections[given] = KubernetesApi.connect(*given)
-            return _connections[given]
+        return connection(self.facts)
 
     def anchor(self) -> dict[str, Any] | None:
         """The object that owns all others; None: it has been deleted, perhaps by `kedge rm` on another machine."""
@@ -60,6 +56,15 @@ class SubmittedRun:
             return self.api.events_of(thing["metadata"]["uid"]) if thing else []
         except ApiError:
             return []
+
+
+def connection(facts: dict[str, Any]) -> KubernetesApi:
+    """A connection to the namespace that a job.json names, which all of this process share. CannotRun."""
+    given = (_text(facts, "kubeconfig"), _text(facts, "context"), _text(facts, "namespace"))
+    with _lock:
+        if given not in _connections:
+            _connections[given] = KubernetesApi.connect(*given)
+        return _connections[given]
 
 
 def close_connections() -> None:

@@ -20,11 +20,13 @@ _DOCKER_HUB = "https://index.docker.io/v1/"
 
 class AddonNames(NamedTuple):
     """The names of the objects beside the Framework of this name. `has_secrets`: the job has some. `own_priority`: it
-    has a priority class of its own, which takes the right to make them, as they belong to the whole cluster."""
+    has a priority class of its own, which takes the right to make them, as they belong to the whole cluster.
+    `usual_priority`: the class of a job without one of its own; empty for none."""
 
     framework: str
     has_secrets: bool = False
     own_priority: bool = True
+    usual_priority: str = MINIMAL_PRIORITY
 
     @property
     def job_secret(self) -> str:
@@ -36,7 +38,7 @@ class AddonNames(NamedTuple):
 
     @property
     def priority_class(self) -> str:
-        return f"{self.framework}-priority" if self.own_priority else MINIMAL_PRIORITY
+        return f"{self.framework}-priority" if self.own_priority else self.usual_priority
 
 
 def names(plan: Plan, *, has_secrets: bool, own_priority: bool = True) -> AddonNames:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kedge.contract import PAI_HOME, converted_role, show_text
+from kedge.engines.kubernetes.framework import hived
 from kedge.engines.kubernetes.framework.addons import AddonNames
+from kedge.engines.kubernetes.framework.hived import HivedCells
 from kedge.engines.kubernetes.framework.site import FrameworkSite
 from kedge.plan.model import Plan, RolePlan
 
@@ -20,9 +22,13 @@ _FUSE = "github.com/fuse"
 _TERMINATION_FILE = "/tmp/pai-termination-log"  # noqa: S108  (where OpenPAI's runtime writes it)
 
 
-def of(plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames) -> dict[str, Any]:
-    """The template of all pods of a role."""
+def of(
+    plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames, cells: HivedCells | None = None
+) -> dict[str, Any]:
+    """The template of all pods of a role; `cells` are what it requests of HiveD."""
     annotations = {"rest-server/port-scheduling-spec": _ports(role, site)}
+    if cells:
+        annotations[hived.ANNOTATION] = cells.text
     if site.unconfined:
         annotations["container.apparmor.security.beta.kubernetes.io/app"] = "unconfined"
     return {
@@ -34,11 +40,12 @@ def of(plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames) -> d
             "restartPolicy": "Never",
             "serviceAccountName": site.service_account,
             **({"hostNetwork": True} if site.host_network else {}),
-            "priorityClassName": addons.priority_class,
+            **({"priorityClassName": addons.priority_class} if addons.priority_class else {}),
             "imagePullSecrets": _pull_secrets(role, site, addons),
-            **_affinity(site),
+            **_placement(site),
+            **({"schedulerName": cells.scheduler} if cells else {}),
             "initContainers": [_init(plan, role, site, addons)],
-            "containers": [_app(plan, role, site, addons)],
+            "containers": [_app(plan, role, site, addons, cells)],
             "volumes": _volumes(plan, role, site, addons),
         },
     }
@@ -54,9 +61,16 @@ def _ports(role: RolePlan, site: FrameworkSite) -> str:
 
 
 def _pull_secrets(role: RolePlan, site: FrameworkSite, addons: AddonNames) -> list[dict[str, str]]:
-    names = [site.pull_secret] if site.pull_secret else []
+    names = list(site.pull_secrets)
     names += [addons.registry_secret] if role.auth else []
     return [{"name": name} for name in names]
+
+
+def _placement(site: FrameworkSite) -> dict[str, Any]:
+    """Which nodes a pod may run on."""
+    found: dict[str, Any] = {"nodeSelector": dict(site.node_labels)} if site.node_labels else {}
+    found |= {"tolerations": [dict(each) for each in site.tolerations]} if site.tolerations else {}
+    return found | _affinity(site)
 
 
 def _affinity(site: FrameworkSite) -> dict[str, Any]:
@@ -79,7 +93,7 @@ def _init(plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames) -
     return {
         "name": "init",
         "image": site.runtime_image,
-        "imagePullPolicy": "Always",
+        **_policy(site.pull_policy),
         "env": _variables({**given, **_of_pod(plan, role)}),
         "volumeMounts": [
             *_common_mounts(plan, role, site, addons),
@@ -88,16 +102,28 @@ def _init(plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames) -
     }
 
 
-def _app(plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames) -> dict[str, Any]:
+def _policy(policy: str) -> dict[str, str]:
+    return {"imagePullPolicy": policy} if policy else {}
+
+
+def _app(
+    plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames, cells: HivedCells | None
+) -> dict[str, Any]:
     own = {_OF_COMMAND: role.environment[_OF_COMMAND]} if _OF_COMMAND in role.environment else {}
+    own |= {name: show_text(text) for name, text in role.env.items()}
+    isolated = hived.variables() if cells and role.resources.gpu else []
     security = {"add": list(dict.fromkeys((*site.capabilities, *role.capabilities))), "drop": list(site.dropped)}
     return {
         "name": "app",
         "image": role.image,
-        "imagePullPolicy": "Always",
+        **_policy(site.app_pull_policy),
         "command": [f"{PAI_HOME}/runtime"],
-        "env": [*_variables({**_of_pod(plan, role), **own}), {"name": "PAI_TASK_INDEX", "valueFrom": _INDEX_FIELD}],
-        "resources": {"limits": _limits(role, site)},
+        "env": [
+            *_variables({**_of_pod(plan, role), **own}),
+            {"name": "PAI_TASK_INDEX", "valueFrom": _INDEX_FIELD},
+            *isolated,
+        ],
+        "resources": {"limits": _limits(role, site, cells)},
         "securityContext": {"capabilities": {key: names for key, names in security.items() if names}},
         "terminationMessagePath": _TERMINATION_FILE,
         "volumeMounts": [
@@ -120,11 +146,14 @@ def _variables(values: Mapping[str, str]) -> list[dict[str, Any]]:
     return [*plain, {"name": _INDEX, "valueFrom": _INDEX_FIELD}]
 
 
-def _limits(role: RolePlan, site: FrameworkSite) -> dict[str, Any]:
-    """The requests of a container without requests are its limits."""
+def _limits(role: RolePlan, site: FrameworkSite, cells: HivedCells | None) -> dict[str, Any]:
+    """The requests of a container without requests are its limits. HiveD gives out devices by its cells."""
     limits: dict[str, Any] = {"cpu": role.resources.cpu, "memory": f"{role.resources.memory_mb}Mi"}
     limits |= {_FUSE: 1} if site.fuse else {}
-    limits |= {site.gpu: role.resources.gpu} if role.resources.gpu else {}
+    if cells:
+        limits[hived.ENABLED] = 1
+    elif role.resources.gpu:
+        limits[site.gpu] = role.resources.gpu
     return limits | ({site.rdma: 1} if role.infiniband else {})
 
 
@@ -150,7 +179,7 @@ def _volumes(plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames
     shm = {"medium": "Memory", "sizeLimit": f"{role.shm_mb or _SHM_MB}Mi"}
     volumes: list[dict[str, Any]] = [{"name": "dshm", "emptyDir": shm}, {"name": "pai-vol", "emptyDir": {}}]
     volumes += [{"name": "host-log", "hostPath": {"path": site.log_folder}}] if site.log_folder else []
-    volumes.append({"name": "job-exit-spec", "configMap": {"name": site.exit_spec}})
+    volumes.append({"name": "job-exit-spec", "configMap": {"name": site.exit_spec, "optional": True}})
     if addons.has_secrets:
         volumes.append({"name": "job-secrets", "secret": {"secretName": addons.job_secret}})
     for name, read_only in claims.items():

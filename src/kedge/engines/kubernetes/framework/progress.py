@@ -24,7 +24,8 @@ _LARGEST = 256 << 20  # bytes of unpacked statuses: about 1000 times what 10,000
 
 class FrameworkTask(NamedTuple):
     """One task: its role by its name in Kubernetes, its state and that of its latest attempt. `code` is None before its
-    end; `text` is what was left of why it ended. `pod`, `node` and `address` are empty before they are known."""
+    end; `text` is what was left of why it ended. `pod`, `pod_uid`, `node` and `address` are empty before they are
+    known. `retrying`: this attempt has ended, and another one follows."""
 
     role: str
     task_index: int
@@ -34,20 +35,23 @@ class FrameworkTask(NamedTuple):
     code: int | None = None
     text: str = ""
     pod: str = ""
+    pod_uid: str = ""
     node: str = ""
     address: str = ""
     started: str = ""
     completed: str = ""
+    retrying: bool = False
 
 
 class FrameworkProgress(NamedTuple):
-    """The job. `attempt` counts its retries; `text` says why it ended."""
+    """The job. `attempt` counts its retries; `text` says why it ended. `seen`: FrameworkController knows of it."""
 
     state: State
     attempt: int
     code: int | None
     text: str
     tasks: tuple[FrameworkTask, ...]
+    seen: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -67,6 +71,7 @@ def read(framework: Mapping[str, Any]) -> FrameworkProgress:
         code=code,
         text=_text_of(completion),
         tasks=tuple(_tasks(attempt)),
+        seen=bool(status.get("state")),
     )
 
 
@@ -89,10 +94,12 @@ def _task(role: str, position: int, task: Mapping[str, Any]) -> FrameworkTask:
         code=code,
         text=_text_of(completion),
         pod=_text(attempt.get("podName")),
-        node=_text(attempt.get("podNodeName")),
+        pod_uid=_text(attempt.get("podUID")),
+        node=_text(attempt.get("podNodeName")) or _text(attempt.get("podHostIP")),
         address=_text(attempt.get("podIP")) or _text(attempt.get("podHostIP")),
         started=_text(attempt.get("runTime")),
         completed=_text(attempt.get("completionTime")),
+        retrying=_number(_mapping(task.get("retryPolicyStatus")).get("retryDelaySec")) is not None,
     )
 
 

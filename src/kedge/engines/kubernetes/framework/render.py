@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kedge.contract import converted_role
-from kedge.engines.kubernetes.framework import pod_template
+from kedge.engines.kubernetes.framework import hived, pod_template
 from kedge.engines.kubernetes.framework.addons import AddonNames
+from kedge.engines.kubernetes.framework.hived import HivedCells
 from kedge.engines.kubernetes.framework.site import FrameworkSite
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan, RolePlan
@@ -14,13 +17,16 @@ from kedge.plan.model import Plan, RolePlan
 VERSION = "frameworkcontroller.microsoft.com/v1"
 _ANNOTATIONS = 256 << 10  # bytes in all; the API server refuses more
 _MOST_TASKS = 10_000  # of a role
+_NO_EXTRAS: Mapping[str, Any] = MappingProxyType({})
 
 
-def framework(plan: Plan, config: str, site: FrameworkSite, addons: AddonNames) -> dict[str, Any]:
+def framework(
+    plan: Plan, config: str, site: FrameworkSite, addons: AddonNames, extras: Mapping[str, Any] = _NO_EXTRAS
+) -> dict[str, Any]:
     """The Framework of a job; `config` is the text of the job file with its secrets masked, `addons` are the objects
-    beside it. CannotRun: it is too large for
-    Kubernetes."""
+    beside it, and `extras` are those of the job file. CannotRun: it is too large for Kubernetes."""
     _check(plan, config)
+    cells = hived.cells(plan, extras, site.hived) if site.hived else {}
     name = addons.framework
     return {
         "apiVersion": VERSION,
@@ -39,12 +45,14 @@ def framework(plan: Plan, config: str, site: FrameworkSite, addons: AddonNames) 
         "spec": {
             "executionType": "Start",
             "retryPolicy": {"fancyRetryPolicy": True, "maxRetryCount": plan.retry.job},
-            "taskRoles": [_role(plan, role, site, addons) for role in plan.roles],
+            "taskRoles": [_role(plan, role, site, addons, cells.get(role.name)) for role in plan.roles],
         },
     }
 
 
-def _role(plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames) -> dict[str, Any]:
+def _role(
+    plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames, cells: HivedCells | None
+) -> dict[str, Any]:
     retries = {"fancyRetryPolicy": not plan.gang, "maxRetryCount": 0 if plan.gang else role.task_retry_count}
     return {
         "name": converted_role(role.name),
@@ -56,7 +64,7 @@ def _role(plan: Plan, role: RolePlan, site: FrameworkSite, addons: AddonNames) -
         "task": {
             "retryPolicy": retries,
             "podGracefulDeletionTimeoutSec": site.deletion_sec,
-            "pod": pod_template.of(plan, role, site, addons),
+            "pod": pod_template.of(plan, role, site, addons, cells),
         },
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -10,7 +12,10 @@ class FrameworkSite(NamedTuple):
     node. `fuse` asks for the device of FUSE. `capabilities` are added to containers that run commands of users,
     `dropped` are taken from them. `log_folder` is the folder of each node with the logs; empty for none beyond the pod.
     `deletion_sec` is how long a pod may take to end before it is deleted by force; None: it never is.
-    `ports` are the first port for tasks and the one after the last. `gpu` and `rdma` are names of resources.
+    `pull_policy` is that of the runtime image, `app_pull_policy` that of users' images; empty for Kubernetes' own.
+    `node_labels` are further labels that nodes must have; `tolerations` are those of pods. `hived` is the name of the
+    scheduler HiveD, if there is one. `ports` are the first port for tasks and the one after the last. `gpu` and `rdma`
+    are names of resources.
     """
 
     runtime_image: str
@@ -25,7 +30,12 @@ class FrameworkSite(NamedTuple):
     dropped: tuple[str, ...] = ("MKNOD",)
     unconfined: bool = True
     log_folder: str = "/var/log/pai"
-    pull_secret: str = "pai-secret"
+    pull_secrets: tuple[str, ...] = ("pai-secret",)
+    pull_policy: str = "Always"
+    app_pull_policy: str = "Always"
+    node_labels: Mapping[str, str] = MappingProxyType({})
+    tolerations: tuple[Mapping[str, str], ...] = ()
+    hived: str = ""
     exit_spec: str = "runtime-exit-spec-configuration"
     gpu: str = "nvidia.com/gpu"
     rdma: str = "rdma/hca"

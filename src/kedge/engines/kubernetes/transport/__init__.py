@@ -12,6 +12,7 @@ credentials    what a program prints that proves who asks
 tls            the TLS context of an endpoint
 connections    HTTP requests with deadlines
 watches        a stream of changes
+pod_log        the log of a container with its times
 web_socket     a WebSocket, both ways
 exec_stream    a program in a container, with its streams
 """

@@ -28,7 +28,7 @@ from kedge.states import State
 SITE = FrameworkSite("registry.example.org/kube-runtime:1", api_server="http://10.0.0.1:8080")
 PLAIN = FrameworkSite(
     "runtime:1", host_network=False, node_label="", fuse=False, capabilities=(), dropped=(), unconfined=False,
-    log_folder="", pull_secret="",
+    log_folder="", pull_secrets=(),
 )  # fmt: skip
 
 

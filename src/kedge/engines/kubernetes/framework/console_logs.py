@@ -1,0 +1,169 @@
+"""What the tasks of a Framework print, by the API: their pods' logs, as long as the pods exist.
+
+A log is kept where that of any task is. RUN/cluster/printed.json says for each pod how much is here and when the last
+line of that was printed, so that a later command goes on there and nothing comes twice.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kedge.contract import CURRENT, USER_ALL
+from kedge.engines.kubernetes.api import ApiError, KubernetesApi
+from kedge.engines.kubernetes.pods import fields
+from kedge.engines.kubernetes.transport.pod_log import PodLog
+from kedge.errors import CannotRun
+from kedge.own_files import open_own, write_all
+from kedge.runs.cluster_files import ClusterFiles
+from kedge.runs.folder import Run
+from kedge.runs.logs import tail
+
+APP, INIT = "app", "init"
+TAIL = 1 << 20  # bytes of a log that explain a failure
+_FILE = "printed.json"
+_SAVED_BYTES = 1 << 18  # between two records of how much is here
+_AGAIN_SEC = 1.0
+
+
+class PrintedUntil(NamedTuple):
+    """How much of a log is here, the time of its last line, and how many lines of that time are."""
+
+    size: int = 0
+    time: str = ""
+    same: int = 0
+
+
+class LogPlace(NamedTuple):
+    """A task attempt's log: the pod it is read from, and the folder it is kept in."""
+
+    pod: str
+    pod_uid: str
+    folder: Path
+
+
+def place(run: Run, role: str, index: int, attempt: int, task_attempt: int, pod: str, pod_uid: str) -> LogPlace:
+    """The place of a task attempt, whose folder is made."""
+    folder = run.task(role, index, attempt, task_attempt)
+    os.makedirs(folder / USER_ALL, mode=0o700, exist_ok=True)
+    return LogPlace(pod, pod_uid, folder)
+
+
+def end_of(run: Run, role: str, index: int, attempt: int, task_attempt: int) -> bytes:
+    """The end of what is here of a log."""
+    return tail(run.task(role, index, attempt, task_attempt), f"{USER_ALL}/{CURRENT}", TAIL)
+
+
+class ConsoleLog:
+    """Reads the log of one pod into its file; by one process at a time."""
+
+    def __init__(self, api: KubernetesApi, files: ClusterFiles, where: LogPlace, lock: threading.Lock) -> None:
+        self._api, self._files, self._where, self._lock = api, files, where, lock
+        self._stream: PodLog | None = None
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def follow(self) -> None:
+        """Read it until the container ends, in a thread."""
+        self._thread = threading.Thread(target=self._follow, name="log", daemon=True)
+        self._thread.start()
+
+    def finish(self, patience_sec: float) -> None:
+        """Wait until all has come, but only so long."""
+        if self._thread:
+            self._thread.join(patience_sec)
+        self.close()
+
+    def close(self) -> None:
+        """End."""
+        self._over.set()
+        if self._stream:
+            self._stream.close()
+        if self._thread:
+            self._thread.join()
+
+    def fetch(self) -> None:
+        """Read what there is now."""
+        with suppress(ApiError):
+            self._read(follow=False)
+
+    def _follow(self) -> None:
+        while not self._over.is_set():
+            try:
+                if self._read(follow=True):
+                    return
+            except ApiError as error:
+                if error.status == 404:  # the pod is gone
+                    return
+            self._over.wait(_AGAIN_SEC)
+
+    def _read(self, *, follow: bool) -> bool:
+        """Returns whether that was all: the container has ended."""
+        pod = self._api.get("Pod", self._where.pod)
+        if pod is None or pod["metadata"].get("uid") != self._where.pod_uid:
+            return True
+        container = APP if _has_begun(pod, APP) else INIT
+        ended = _has_ended(pod, container)
+        if container == INIT and not (ended and _has_failed(pod)):  # it is short, and matters only if it failed
+            return False
+        if not _has_begun(pod, container):
+            return False
+        until = self._known()
+        self._stream = self._api.printed(self._where.pod, container, follow=follow and not ended, since=until.time)
+        self._take(until)
+        return ended
+
+    def _take(self, start: PrintedUntil) -> None:
+        assert self._stream is not None
+        until, saved, passed = start, start.size, 0
+        fd = open_own(self._where.folder / USER_ALL / CURRENT, os.O_WRONLY)
+        try:
+            os.ftruncate(fd, start.size)
+            os.lseek(fd, start.size, os.SEEK_SET)
+            for line in self._stream:
+                if line.time < start.time:
+                    continue
+                if line.time == start.time and passed < start.same:
+                    passed += 1
+                    continue
+                write_all(fd, line.data)
+                same = until.same + 1 if line.time == until.time else 1
+                until = PrintedUntil(until.size + len(line.data), line.time, same)
+                if until.size > saved + _SAVED_BYTES:
+                    self._save(until)
+                    saved = until.size
+        finally:
+            os.close(fd)
+            self._save(until)
+
+    def _known(self) -> PrintedUntil:
+        found: Any = self._files.object(self._files.folder / _FILE).get(self._where.pod_uid)
+        try:
+            size, time, same = found
+            return PrintedUntil(int(size), str(time), int(same))
+        except (TypeError, ValueError):
+            return PrintedUntil()
+
+    def _save(self, until: PrintedUntil) -> None:
+        path = self._files.folder / _FILE
+        with self._lock, suppress(CannotRun, OSError):
+            self._files.write(path, {**self._files.object(path), self._where.pod_uid: list(until)}, synced=False)
+
+
+def _has_begun(pod: dict[str, Any], name: str) -> bool:
+    return bool({"running", "terminated"} & set(_state(pod, name)))
+
+
+def _has_ended(pod: dict[str, Any], name: str) -> bool:
+    return "terminated" in _state(pod, name)
+
+
+def _has_failed(pod: dict[str, Any]) -> bool:
+    return fields.phase(pod) == "Failed"
+
+
+def _state(pod: dict[str, Any], name: str) -> dict[str, Any]:
+    return dict(fields.container(pod, name).get("state") or {})

@@ -1,0 +1,74 @@
+"""What FrameworkController says of a run, and the end of a run whose Framework was deleted."""
+
+from __future__ import annotations
+
+import time
+
+from kedge.engines.kubernetes.access import copy_state, liveness
+from kedge.engines.kubernetes.framework import following, progress
+from kedge.engines.kubernetes.framework.progress import FrameworkProgress
+from kedge.engines.kubernetes.framework.submitted import SubmittedFramework
+from kedge.engines.kubernetes.pods import waiting
+from kedge.errors import CannotRun
+from kedge.runs.folder import Run
+from kedge.runs.liveness import JobPhase, SchedulerWord, has_end, last_word, write_word
+from kedge.states import State
+from kedge.terminal_text import one_line
+
+_SUBMIT_SEC = 180.0  # its objects may still be being created, although the caller was killed
+_SHOWN_PODS = 50  # whose reasons are looked at
+_NOBODY = "FrameworkController has not looked at it yet; is it running?"
+
+
+def word(run: Run) -> SchedulerWord:
+    """What is known of a run now. Records the end of a run that has no Framework any more, once."""
+    said = _asked(run)
+    if said != last_word(run.cluster):
+        write_word(run.cluster, said)
+    return said
+
+
+def _asked(run: Run) -> SchedulerWord:
+    now = time.time()
+    try:
+        found = SubmittedFramework(run)
+        framework = found.framework()
+        if framework is None:
+            return _without(run, found, now)
+        return _of_progress(run, found, progress.read(framework), now)
+    except CannotRun as error:
+        since = copy_state.read(run.cluster).when
+        shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+        text = f"{error}; what is shown of it is as it was at {shown}" if since else str(error)
+        return last_word(run.cluster)._replace(state=JobPhase.UNKNOWN, text=one_line(text), checked=now)
+
+
+def _without(run: Run, found: SubmittedFramework, now: float) -> SchedulerWord:
+    submitted = found.facts.get("time")
+    if not found.uid and isinstance(submitted, int | float) and now - submitted < _SUBMIT_SEC:
+        return SchedulerWord(found.name, text="it is being submitted", checked=now)
+    text = "its Framework was deleted" if found.uid else "its submission was interrupted before the cluster had it"
+    if not has_end(run):
+        liveness.record_end(run, State.FAILED, text)
+    return SchedulerWord(found.name, JobPhase.GONE, checked=now)
+
+
+def _of_progress(run: Run, found: SubmittedFramework, now_is: FrameworkProgress, now: float) -> SchedulerWord:
+    name = found.name
+    if now_is.is_over:
+        why = "" if has_end(run) else following.fetch(run)
+        state = JobPhase.GONE if has_end(run) else JobPhase.RUNNING
+        return SchedulerWord(name, state, text=why, checked=now)
+    if now_is.state == State.WAITING:
+        return SchedulerWord(name, JobPhase.PENDING, now_is.state, _waits(found, now_is), checked=now)
+    return SchedulerWord(name, JobPhase.RUNNING, checked=now)
+
+
+def _waits(found: SubmittedFramework, now_is: FrameworkProgress) -> str:
+    """Why none of its tasks runs, in words."""
+    if not now_is.seen:
+        return _NOBODY
+    for pod in found.pods()[:_SHOWN_PODS]:
+        if wait := waiting.of_pod(pod):
+            return f"{pod['metadata']['name']}: {wait.words}"
+    return "its tasks wait for each other, or their pods are being made"
