@@ -48,6 +48,13 @@ def ask(failure: Failure, retries: int = 0, done: RetriesSoFar = NONE_YET, job: 
     return decide(Policy(True, retries), done, failure, 10, job=job)
 
 
+def test_preemptions_are_retried_however_many_there_were() -> None:
+    done = RetriesSoFar(transient=10)
+    assert not ask(Failure(-1000, "evicted", T, True), done=done).retry
+    assert ask(Failure(-1003, "preempted", T, True), done=done).retry
+    assert not ask(Failure(-1003, "preempted", T, True, row=P), done=done).retry
+
+
 @pytest.mark.parametrize("row", [None, T, C, P, U])
 @pytest.mark.parametrize(("behaviour", "sure", "stock"), KNOWN)
 @pytest.mark.parametrize("again", [False, True])

@@ -5,6 +5,8 @@
 3. The stock row of the completion code, if its behaviour is transient.
 4. Otherwise the number of retries that the user requested.
 
+A retry after a preemption by the cluster is not counted: the job did what it could, and waits for its turn again.
+
 So neither an uncertain cause nor a stock row prevents retries that the user requested. Only a program that fails twice
 in the same way without progress does, unless a row of the user's own decides.
 """
@@ -21,6 +23,7 @@ from kedge.policy.retry import Policy, Ruling
 # Uncounted retries after a SIGKILL that also killed the supervisor: it may have been a lack of memory, which does not
 # go away.
 MAX_UNSEEN = 1
+PREEMPTED = -1003  # only the cluster's own word gives this code, never what a task prints
 _TRANSIENT = (Behaviour.TRANSIENT, Behaviour.TRANSIENT_CONFLICT)
 
 
@@ -100,7 +103,8 @@ def decide(policy: Policy, done: RetriesSoFar, failure: Failure, max_transient: 
     if ruling.retry and failure.again and found.decider is not Decider.EXIT_SPEC:
         why = f"{failure.cause} occurred twice at the same place, without progress in between"
         return Decision(*retry.NO, Decider.SAME_FAILURE, why)
-    if ruling.retry and not ruling.accountable and done.transient >= max_transient:
+    limited = ruling.retry and not ruling.accountable and failure.code != PREEMPTED
+    if limited and done.transient >= max_transient:
         retries = "1 retry" if done.transient == 1 else f"{done.transient} retries"
         why = f"given up after {retries} for transient failures (maxTransient is {max_transient})"
         return Decision(*retry.NO, Decider.LIMIT, why)

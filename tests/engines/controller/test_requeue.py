@@ -63,7 +63,7 @@ def test_what_ran_is_tried_again_as_another_attempt(make: Make) -> None:
     assert first["root"] == {"task": None, "cause": PREEMPTED, "behavior": "transient"}
     assert states(job)[:2] == [(State.STOPPED, SECOND.code)] * 2
     (retry,) = job.of(JobEvent.JOB_RETRYING)
-    assert (retry["retries"]["transient"], retry["decided_by"]) == (1, "stock-exit-spec")
+    assert (retry["retries"]["transient"], retry["decided_by"]) == (0, "stock-exit-spec")
     assert job.world.calls.count("adopt 0") == 0
 
 
@@ -87,13 +87,18 @@ def test_a_controller_of_the_second_allocation_that_is_killed_at_any_instant_cha
 
 def test_losses_count_as_transient_failures(make: Make) -> None:
     job = until_the_script_is_over(make(BOTH, max_transient=1))
-    job.requeue(SECOND, BOTH)
+    job.requeue(Allocation(1, NODE_FAILURE, "the node n2 failed"), BOTH)
     until_the_script_is_over(job)
     result = second(job, allocation=Allocation(2, NODE_FAILURE, "the node n1 failed"))
     assert result.outcome[:3] == (State.FAILED, 1, -1001)
     text = "the node n1 failed; not retried: given up after 1 retry for transient failures (maxTransient is 1)"
     assert result.outcome[4] == text
     assert result.outcome[5] == NODE_FAILURE
+
+
+def test_preemptions_are_not_counted(make: Make) -> None:
+    job = until_the_script_is_over(make(BOTH, max_transient=0))
+    assert second(job, PASS).outcome[:2] == (State.SUCCEEDED, 1)
 
 
 def test_an_allocation_that_the_job_has_asked_for_counts_for_nothing(make: Make) -> None:

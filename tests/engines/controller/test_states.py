@@ -59,6 +59,13 @@ def test_a_server_s_word_is_kept_within_an_hour(said: float, waited: float) -> N
     assert Retries().again(retry.Policy(True, 0), LIMITS, failure, lambda: 0.0, job=True) == waited
 
 
+def test_preemptions_are_not_counted() -> None:
+    retries = Retries()
+    for _ in range(50):
+        assert retries.again(retry.Policy(True, 0), LIMITS, Failure(-1003), lambda: 0.0, job=True) is not None
+    assert retries.done.transient == 0
+
+
 def test_stop_signals_are_counted_and_wake_the_loop() -> None:
     with Stops() as stops:
         assert not select.select([stops], [], [], 0)[0]

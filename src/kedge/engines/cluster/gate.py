@@ -35,10 +35,15 @@ class Gate:
         self.peers: Peers | None = None
         self.failed, self.is_late = "", False
         self._sent: SharedValue | None = None
-        now, self._note_sec = time.monotonic(), settings.barrier_note_sec
-        self._end, self._note_at = now + settings.barrier_sec, now + self._note_sec
         self._note = ""
+        now = time.monotonic()
+        self.put_off(now)
         self.waits = TaskWaits(emit, whereabouts, now)
+
+    def put_off(self, now: float) -> None:
+        """Its time begins only now, as the cluster holds all tasks back."""
+        self._end, self._note_sec = now + self._settings.barrier_sec, self._settings.barrier_note_sec
+        self._note_at = now + self._note_sec
 
     @property
     def _is_shut(self) -> bool:

@@ -33,10 +33,11 @@ class Retries:
         if decision.accountable:
             self.done = self.done._replace(accountable=self.done.accountable + 1)
             return asked
-        self.done = self.done._replace(transient=self.done.transient + 1, unseen=self.done.unseen + failure.unseen)
+        if failure.code != retry_decision.PREEMPTED:
+            self.done = self.done._replace(transient=self.done.transient + 1, unseen=self.done.unseen + failure.unseen)
         low, high = decision.delay_sec
         conflict = low + (high - low) * random()
-        return max(asked, conflict or retry.backoff(self.done.transient, random, limits.backoff_sec))
+        return max(asked, conflict or retry.backoff(max(1, self.done.transient), random, limits.backoff_sec))
 
     def counts(self) -> dict[str, dict[str, int]]:
         """The retries so far for the event log."""

@@ -45,6 +45,7 @@ class KubernetesApi:
         self._endpoint = endpoint
         self._pool = ConnectionPool(endpoint)
         self.namespace, self.server = endpoint.namespace, endpoint.server
+        self._versions: dict[str, str] = {}  # by group, where another one is used than KINDS says
         self.context, self.kubeconfig = context, kubeconfig  # with which `connect` finds the same again
 
     @classmethod
@@ -78,7 +79,7 @@ class KubernetesApi:
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """The object; None: there is none."""
         try:
-            return self._object("GET", KINDS[kind].path(self.namespace, name), f"get {self._what(kind, name)}")
+            return self._object("GET", self._known(kind).path(self.namespace, name), f"get {self._what(kind, name)}")
         except ApiError as error:
             if error.status == 404:
                 return None
@@ -91,13 +92,13 @@ class KubernetesApi:
         while True:
             query = {"labelSelector": _selector(labels), "limit": str(_PAGE), "continue": more}
             try:
-                page = self._object("GET", KINDS[kind].path(self.namespace), doing, query=query)
+                page = self._object("GET", self._known(kind).path(self.namespace), doing, query=query)
             except Expired:  # while it was read in pages
                 if not more:
                     raise
                 items, more = [], ""
                 continue
-            items += [{"apiVersion": KINDS[kind].api, "kind": kind, **item} for item in page.get("items") or ()]
+            items += [{"apiVersion": self._known(kind).api, "kind": kind, **item} for item in page.get("items") or ()]
             head = page.get("metadata", {})
             more = head.get("continue") or ""
             if not more:
@@ -111,7 +112,7 @@ class KubernetesApi:
     def patch(self, kind: str, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Change fields of an object (merge patch: None removes one). With `metadata.resourceVersion` in it, 409
         Conflict if it has changed."""
-        path = KINDS[kind].path(self.namespace, name)
+        path = self._known(kind).path(self.namespace, name)
         return self._object("PATCH", path, f"change {self._what(kind, name)}", changes, content=_MERGE)
 
     def delete(
@@ -125,7 +126,9 @@ class KubernetesApi:
         if uid:
             options["preconditions"] = {"uid": uid}
         try:
-            self._object("DELETE", KINDS[kind].path(self.namespace, name), f"delete {self._what(kind, name)}", options)
+            self._object(
+                "DELETE", self._known(kind).path(self.namespace, name), f"delete {self._what(kind, name)}", options
+            )
         except ApiError as error:
             if error.status == 404 or (error.status == 409 and uid):
                 return False
@@ -144,7 +147,7 @@ class KubernetesApi:
             "fieldSelector": f"metadata.name={name}" if name else "",
         }  # fmt: skip
         doing = f"watch {self._what(kind, name or '')}"
-        path = _with_query(KINDS[kind].path(self.namespace), query)
+        path = _with_query(self._known(kind).path(self.namespace), query)
         response = self._open(path, {}, timeout_sec + watches.MARGIN_SEC)
         if response.status_code != 200:
             with closing(response):
@@ -181,6 +184,15 @@ class KubernetesApi:
         text = f"{found.get('major') or ''}.{found.get('minor') or ''}"
         match = _VERSION.match(text) or _VERSION.match(str(found.get("gitVersion", "")).lstrip("v"))
         return (int(match[1]), int(match[2])) if match else (0, 0)
+
+    def prefer_served(self, group: str) -> None:
+        """Ask once which version of a group the server prefers, and use that for its kinds from now on."""
+        if group not in self._versions and (version := self.groups().get(group)):
+            self._versions[group] = f"{group}/{version}"
+
+    def _known(self, kind: str) -> Kind:
+        known = KINDS[kind]
+        return known._replace(api=self._versions[known.group]) if known.group in self._versions else known
 
     def groups(self) -> dict[str, str]:
         """The API groups of the server, with the version of each that it prefers, such as v1."""

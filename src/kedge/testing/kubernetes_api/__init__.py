@@ -18,5 +18,6 @@ watching    streams of changes
 routes      a request to its answer
 exec        commands in containers: a websocket to a function of the test
 server      HTTP
+kueue       holds pods in queues
 nodes       a scheduler and kubelets that do what a test says
 """

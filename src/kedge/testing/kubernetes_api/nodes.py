@@ -130,9 +130,14 @@ class ScriptedNodes:
             self._store.put(POD, new)
 
     def let_go(self, name: str, exit_code: int = 0) -> None:
-        """The kubelet has ended a pod that was deleted: its object goes."""
+        """The kubelet has ended a pod that was deleted: its object goes, unless a finalizer keeps it."""
         with self._store.lock:
-            if self._store.find(POD, self._namespace, name):
+            pod = self._store.find(POD, self._namespace, name)
+            if pod and pod["metadata"].get("finalizers"):
+                status = {**pod["status"], "phase": "Failed" if exit_code else "Succeeded"}
+                metadata = {**pod["metadata"], "deletionGracePeriodSeconds": 0}
+                self._store.put(POD, {**pod, "metadata": metadata, "status": status})
+            elif pod:
                 self._store.remove(POD, self._namespace, name)
 
     def event(self, name: str, reason: str, message: str, source: str = "kubelet", kind: str = "Warning") -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from kedge.testing.kubernetes_api import access, deletion, selectors, watching, writes
@@ -15,6 +15,9 @@ from kedge.testing.kubernetes_api.store import LogTexts, ObjectStore
 _MERGE = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 _LINES_SECOND = "2026-01-01T00:00:00"  # in which all lines of logs are printed
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+
+
+Webhook = Callable[[ResourceKind, Json], Json]  # a mutating admission webhook
 
 
 class FakeRequest(NamedTuple):
@@ -51,13 +54,17 @@ class ApiRoutes:
     """Answers requests from a store. `logs` holds the texts of containers by (namespace, pod, container); `calls` is
     what was asked so far. `bookmark_sec` is how often a watch sends its position."""
 
-    def __init__(self, store: ObjectStore, resources: KnownKinds, rules: AccessRules, version: tuple[str, str]) -> None:
+    def __init__(
+        self, store: ObjectStore, resources: KnownKinds, rules: AccessRules, version: tuple[str, str],
+        webhooks: Sequence[Webhook] = (),
+    ) -> None:  # fmt: skip
         self.calls: list[FakeCall] = []
         self.logs: LogTexts = {}
         self.bookmark_sec = 60.0
         self.closing = False
         self.watches = 0  # raised to end the watches that run
         self._store, self._resources, self._rules, self._version = store, resources, rules, version
+        self._webhooks = webhooks
 
     def answer(self, request: FakeRequest) -> FakeAnswer:
         """FakeRefusal."""
@@ -109,6 +116,8 @@ class ApiRoutes:
             body = {**request.body, "metadata": {**request.body.get("metadata", {})}}
             if place.kind.namespaced:
                 body["metadata"].setdefault("namespace", place.namespace)
+            for webhook in self._webhooks:
+                body = webhook(place.kind, body)
             self._rules.check_admission(self._store, place.kind, body)
             return FakeAnswer(201, writes.create(self._store, place, body))
 

@@ -17,7 +17,7 @@ from kedge.testing.kubernetes_api.access import AccessRules
 from kedge.testing.kubernetes_api.nodes import ScriptedNodes
 from kedge.testing.kubernetes_api.refusals import FakeRefusal, Json
 from kedge.testing.kubernetes_api.resources import KINDS, NAMESPACE, FakePlace, KnownKinds, ResourceKind
-from kedge.testing.kubernetes_api.routes import ApiRoutes, FakeAnswer, FakeCall, FakeRequest
+from kedge.testing.kubernetes_api.routes import ApiRoutes, FakeAnswer, FakeCall, FakeRequest, Webhook
 from kedge.testing.kubernetes_api.store import ObjectStore
 
 _TOKEN = "token-of-the-tester"  # of a server on loopback
@@ -27,8 +27,9 @@ class FakeKubernetes:
     """Listens at `url` and has written `kubeconfig`, with `namespace` in it.
 
     `rules` sets permissions, quota, refusals and failures; `nodes` plays the scheduler and the kubelets; `calls` is
-    what was asked; `commands` answers `exec`. `version` is what the server says of itself; `kept` how many changes a
-    watch may still read. Objects can be read and written past HTTP by `find` and `listed`."""
+    what was asked; `commands` answers `exec`; `webhooks` change what is created. `version` is what the server says of
+    itself; `kept` how many changes a watch may still read. Objects can be read and written past HTTP by `find` and
+    `listed`."""
 
     def __init__(
         self, folder: Path, *, namespace: str = "default", version: tuple[str, str] = ("1", "30"), kept: int = 5000
@@ -36,7 +37,8 @@ class FakeKubernetes:
         self.namespace, self.store, self.rules = namespace, ObjectStore(kept), AccessRules()
         self.commands: exec.Command = exec.no_command
         self._resources, self._version = KnownKinds(KINDS), version
-        self._routes = ApiRoutes(self.store, self._resources, self.rules, version)
+        self.webhooks: list[Webhook] = []
+        self._routes = ApiRoutes(self.store, self._resources, self.rules, version, self.webhooks)
         self.nodes = ScriptedNodes(self.store, namespace, self._routes.logs)
         self.store.after.append(lambda change: deletion.collect_garbage(self.store, change))
         self.store.after.append(self.nodes.changed)

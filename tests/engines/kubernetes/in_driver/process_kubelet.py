@@ -70,7 +70,7 @@ class ProcessKubelet:
             return
         if "deletionTimestamp" in news.pod["metadata"] or news.change == DELETED:
             self._end(name, news.pod["metadata"].get("deletionGracePeriodSeconds", 0))
-        elif name not in self.started and name not in self.absent:
+        elif name not in self.started and name not in self.absent and not news.pod["spec"].get("schedulingGates"):
             self.started.append(name)
             self._start(news.pod)
 

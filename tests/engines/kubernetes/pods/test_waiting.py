@@ -8,7 +8,7 @@ import pytest
 from tests.engines.kubernetes.pods.shapes import REAL, deleted, event, pod, waits
 
 from kedge.engines.kubernetes.pods import waiting
-from kedge.engines.kubernetes.pods.waiting import WaitLimit
+from kedge.engines.kubernetes.pods.waiting import PodWait, WaitLimit
 
 D = WaitLimit
 UNPACK = (
@@ -113,8 +113,6 @@ def test_what_a_registry_said_is_remembered_while_the_node_pauses() -> None:
                                     event("Pulling", 'Pulling image "i"')], 'pulling image "i"'),
         (pod(phase="Pending", initContainerStatuses=[{"name": "prepare", "state": {"running": {}}}]), [],
          "being prepared on node n1"),
-        ({**NOT_YET, "spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}}, [],
-         "its queue has not admitted it yet (kueue.x-k8s.io/admission)"),
         ({**NOT_YET, "status": {"nominatedNodeName": "n2"}}, [], "to leave node n2"),
     ],
 )  # fmt: skip
@@ -123,6 +121,16 @@ def test_what_is_no_problem_has_no_deadline(found: Any, events: Any, words: str)
     assert wait
     assert words in wait.words
     assert (wait.deadline, wait.end) == (D.UNLIMITED, None)
+
+
+def test_the_time_of_a_pod_that_is_held_back_has_not_begun() -> None:
+    gated = {**NOT_YET, "spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}}
+    assert waiting.of_pod(gated) == PodWait("the cluster holds it back (kueue.x-k8s.io/admission)", D.QUEUED)
+    queued = {**gated, "metadata": {"name": "p", "labels": {"kueue.x-k8s.io/queue-name": "team"}}}
+    assert waiting.of_pod(queued) == PodWait("waiting in queue team", D.QUEUED)
+    assert waiting.of_pod(queued, queue_said="no room") == PodWait("waiting in queue team: no room", D.QUEUED)
+    told = {**NOT_YET, "status": {"conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]}}
+    assert waiting.of_pod(told) == PodWait("the cluster holds it back (a scheduling gate)", D.QUEUED)
 
 
 def test_a_network_that_cannot_be_set_up_ends_a_pod_after_a_while() -> None:

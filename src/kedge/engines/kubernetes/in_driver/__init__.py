@@ -19,6 +19,7 @@ attempt_pod      what is known of one
 pod_plans        the objects of tasks
 outputs_volume   their folders on the site's volume
 pod_calls        creates and deletes them
+pod_queue        what a queue does with them
 pod_watch        watches them
 pod_words        what they say about themselves
 """

@@ -38,7 +38,7 @@ class AttemptPod:
     `supervisor_ended`: its agent says so, and the node may not yet.
     `terminating` is since when it is being deleted, by whomever; `hung_sec` for how long its node had not confirmed
     that when the deletion was `forced`. `removed`: its object is not there any more. `told`:
-    the backend knows that it is over."""
+    the backend knows that it is over. `queue_said` is why its queue holds it."""
 
     key: PodKey
     name: str
@@ -58,6 +58,7 @@ class AttemptPod:
     told: bool = False
     supervisor_ended: bool = False
     hung_sec: float = 0.0
+    queue_said: str = ""
     wait: PodWait | None = None
     wait_since: float = 0.0
     events: Sequence[Mapping[str, Any]] = ()

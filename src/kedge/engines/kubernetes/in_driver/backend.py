@@ -14,6 +14,7 @@ from kedge.engines.cluster.member import Member
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.kubernetes.in_driver.decision_log import DecisionLog
+from kedge.engines.kubernetes.in_driver.pod_queue import PodQueue
 from kedge.engines.kubernetes.in_driver.requests import AnchorWatch
 from kedge.untrusted import read_json
 
@@ -25,8 +26,9 @@ _LARGEST_REPORT = 64 << 10  # bytes in the decision log
 class KubernetesBackend(ClusterBackend):
     """What the controller's loop asks for is done by the next `poll`, after the decision log was written."""
 
-    def __init__(self, *parts: Any, decisions: DecisionLog, anchor: AnchorWatch, stops: Stops) -> None:
+    def __init__(self, *parts: Any, decisions: DecisionLog, anchor: AnchorWatch, stops: Stops, queue: PodQueue) -> None:
         super().__init__(*parts)
+        self._queue = queue
         self._decisions, self._anchor, self._stops = decisions, anchor, stops
         self._deferred: list[Callable[[], None]] = []
         self._written = 0.0
@@ -76,7 +78,16 @@ class KubernetesBackend(ClusterBackend):
         for act in deferred:
             act()
         self._take_requests()
+        self._wait_for_queue()
         return super().poll()
+
+    def _wait_for_queue(self) -> None:
+        """The time of tasks to come together begins when their queue lets the first of them go."""
+        now = time.monotonic()
+        if self._queue.holds_all:
+            self._gate.put_off(now)
+        for task in self._queue.held:
+            self._members[task].place_by = now + self._settings.barrier_sec
 
     def retrying(self) -> None:
         """The job is tried again, which is recorded: until then it holds nothing of the cluster."""

@@ -17,7 +17,7 @@ from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.kubernetes.api import ApiError
-from kedge.engines.kubernetes.in_driver import leaving
+from kedge.engines.kubernetes.in_driver import leaving, pod_queue
 from kedge.engines.kubernetes.in_driver.backend import KubernetesBackend
 from kedge.engines.kubernetes.in_driver.driver_pod import DriverPod
 from kedge.engines.kubernetes.in_driver.driver_stops import DriverStops
@@ -59,11 +59,12 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here
             here.api, labels.of_component(here.owner.name, labels.TASK), here.owner.uid,
             RunPodPlans(plan, chosen, place), RunPodWords(chosen), here.decisions,
             lambda text: log(JobEvent.NOTE, text=text), chosen.lost_node_sec,
+            pod_queue.names_of(chosen.queue, here.owner.name, plan.gang),
         )  # fmt: skip
         anchor = AnchorWatch(here.api, here.owner.name, here.owner.uid)
         backend: KubernetesBackend = KubernetesBackend(
             plan, run, secrets, keys, server, pods, log, stops.take, settings,
-            decisions=here.decisions, anchor=anchor, stops=stops,
+            decisions=here.decisions, anchor=anchor, stops=stops, queue=pods.queue,
         )  # fmt: skip
         stack.callback(backend.close)
         anchor.start()

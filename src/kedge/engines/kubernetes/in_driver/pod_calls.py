@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.in_driver.attempt_pod import PodKey, key_of
+from kedge.engines.kubernetes.objects import scheduling
 
 _AT_ONCE = 50
 _CONFLICT = 409
+KUEUE = "kueue.x-k8s.io"
 
 
 class PodCreated(NamedTuple):
@@ -46,7 +48,20 @@ class PodEvents(NamedTuple):
     last: bool
 
 
-PodAnswer = PodCreated | PodDeletion | PodLookedUp | PodEvents
+class PodWorkload(NamedTuple):
+    """What Kueue makes of a pod or its group; None: nothing, or it cannot be had."""
+
+    key: PodKey
+    workload: dict[str, Any] | None
+
+
+class QuotaReleased(NamedTuple):
+    """Kueue was asked to take back what it gave to a job attempt."""
+
+    attempt: int
+
+
+PodAnswer = PodCreated | PodDeletion | PodLookedUp | PodEvents | PodWorkload | QuotaReleased
 
 
 class PodCalls:
@@ -128,6 +143,31 @@ class PodCalls:
         with suppress(ApiError):
             found = self._api.events_of(uid)
         self._news(PodEvents(key, found, last))
+
+    def ask_workload(self, key: PodKey, group: str | None, uid: str) -> None:
+        """Ask for the Workload of a group, or of a single pod."""
+        self._pool.submit(self._ask_workload, key, group, uid)
+
+    def _ask_workload(self, key: PodKey, group: str | None, uid: str) -> None:
+        found: dict[str, Any] | None = None
+        with suppress(ApiError):
+            self._api.prefer_served(KUEUE)
+            if group:
+                found = self._api.get("Workload", group)
+            else:
+                found = next(iter(self._api.list("Workload", {scheduling.JOB_UID: uid})[0]), None)
+        self._news(PodWorkload(key, found))
+
+    def release(self, attempt: int, group: str) -> None:
+        """Delete the Workload of a job attempt whose pods have all ended. Kueue would find out for itself, but not at
+        once, and not of pods that never had a node."""
+        self._pool.submit(self._release, attempt, group)
+
+    def _release(self, attempt: int, group: str) -> None:
+        with suppress(ApiError):
+            self._api.prefer_served(KUEUE)
+            self._api.delete("Workload", group)
+        self._news(QuotaReleased(attempt))
 
     def close(self) -> None:
         """Nothing more is begun."""

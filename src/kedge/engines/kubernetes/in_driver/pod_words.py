@@ -44,7 +44,7 @@ class RunPodWords:
     def _waited(self, pod: AttemptPod, now: float) -> Gone | None:
         """It does not run; whether it has waited for too long."""
         assert pod.pod
-        wait = waiting.of_pod(pod.pod, pod.events, pod.wait)
+        wait = waiting.of_pod(pod.pod, pod.events, pod.wait, queue_said=pod.queue_said)
         if not (wait and pod.wait and wait.deadline == pod.wait.deadline):
             pod.wait_since = now
         pod.wait = wait

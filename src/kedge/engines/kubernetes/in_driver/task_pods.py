@@ -22,7 +22,10 @@ from kedge.engines.kubernetes.in_driver.pod_calls import (
     PodDeletion,
     PodEvents,
     PodLookedUp,
+    PodWorkload,
+    QuotaReleased,
 )
+from kedge.engines.kubernetes.in_driver.pod_queue import PodQueue, QueueNames
 from kedge.engines.kubernetes.in_driver.pod_watch import DELETED, PodSeen, PodsListed, PodWatch
 from kedge.engines.kubernetes.pods import fields
 from kedge.errors import CannotRun
@@ -71,19 +74,25 @@ class PodRecord(Protocol):
 
 class TaskPods:
     """A Cluster. Pods are created and deleted by `poll`, after what was decided before is recorded. `labels` select the
-    pods of the run's tasks, `lost_sec` is after how long a deletion is forced (None: never), `say` tells the user."""
+    pods of the run's tasks, `lost_sec` is after how long a deletion is forced (None: never), `say` tells the user.
+    `queue_names` are those of the queue that the pods wait in, if there is one."""
 
     relaunches = True
 
     def __init__(
         self, api: KubernetesApi, labels: Mapping[str, str], owner: str, plans: PodPlans, words: PodWords,
         record: PodRecord, say: Callable[[str], None], lost_sec: float | None,
+        queue_names: QueueNames | None = None,
     ) -> None:  # fmt: skip
         self._api, self._labels, self._plans, self._words, self._record = api, labels, plans, words, record
         self._say, self._lost_sec = say, lost_sec
         self._news: queue.SimpleQueue[PodAnswer | PodsListed | PodSeen] = queue.SimpleQueue()
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._calls = PodCalls(api, owner, self._hear)
+        self.queue = PodQueue(queue_names, self._calls, say)
+        self._ending: set[int] = set()  # job attempts whose last pods are ending
+        self._ended: set[int] = set()
+        self._releasing: set[int] = set()  # of which Kueue was asked to take back what they had
         self._watch = PodWatch(api, labels, self._hear)
         self._watching = False
         self._pods: dict[PodKey, AttemptPod] = {}
@@ -115,6 +124,7 @@ class TaskPods:
                     self._end_at(found, time.monotonic())
 
     def _begin(self, attempt: int, tokens: Mapping[str, Sequence[str]]) -> None:
+        self.queue.begin(attempt)
         self._tokens[attempt] = {
             Task(role, index): token for role, each in tokens.items() for index, token in enumerate(each)
         }
@@ -182,7 +192,9 @@ class TaskPods:
             self._look_at = math.inf
             for pod in list(self._pods.values()):
                 self._look(pod, now)
+            self.queue.look(now)
         self._create(now)
+        self._release_quota()
         gone, self._gone = self._gone, []
         return gone
 
@@ -194,19 +206,33 @@ class TaskPods:
         for pod in self._pods.values():
             if pod.key.attempt == attempt:
                 self._end_at(pod, time.monotonic(), finished=True)
+        if attempt not in self._ended:
+            self._ended.add(attempt)
+            self._ending.add(attempt)
         self._gone += self.poll()  # at once: nobody may come to do it for some time
 
     def close(self) -> None:
         for attempt in list(self._tokens):
             self.end(attempt)
         end = time.monotonic() + _CLOSE_SEC
-        while any(not pod.removed for pod in self._pods.values()) and time.monotonic() < end:
+        while self._is_ending() and time.monotonic() < end:
             with suppress(queue.Empty):
                 self._take(self._news.get(timeout=0.1), time.monotonic())
             self.poll()
         self._watch.stop()
         self._calls.close()
         os.close(self._event)
+
+    def _is_ending(self) -> bool:
+        return bool(self._ending or self._releasing) or any(not pod.removed for pod in self._pods.values())
+
+    def _release_quota(self) -> None:
+        """What a queue has given to job attempts of which nothing runs any more."""
+        for attempt in [*self._ending]:
+            if all(pod.stage == PodStage.OVER for pod in self._pods.values() if pod.key.attempt == attempt):
+                self._ending.discard(attempt)
+                if self.queue.ended(attempt):
+                    self._releasing.add(attempt)
 
     # What is known of pods.
 
@@ -231,6 +257,8 @@ class TaskPods:
         if pod.stage < PodStage.THERE:
             self._record.created(pod.name)
         pod.sees(seen, now)
+        if fields.is_only_kept(seen):
+            pod.stage, pod.removed = PodStage.OVER, True
         self._look(pod, now)
 
     def _take(self, news: PodAnswer | PodsListed | PodSeen, now: float) -> None:
@@ -254,6 +282,11 @@ class TaskPods:
             pod = self._pods[news.key]
             pod.events, pod.has_last_events = news.events, pod.has_last_events or news.last
             self._look(pod, now)
+        elif isinstance(news, PodWorkload):
+            for pod in self.queue.take(news):
+                self._look(pod, now)
+        elif isinstance(news, QuotaReleased):
+            self._releasing.discard(news.attempt)
 
     def _take_list(self, news: PodsListed, now: float) -> None:
         seen = {pod["metadata"]["uid"] for pod in news.pods}
@@ -306,6 +339,7 @@ class TaskPods:
 
     def _look(self, pod: AttemptPod, now: float) -> None:
         """See whether a pod is over, and do what is due."""
+        self.queue.sees(pod, now)
         if pod.stage >= PodStage.THERE and not pod.told and not self._asks_events(pod, now):
             self._judge(pod, now)
         if not pod.removed and (pod.stage == PodStage.THERE or pod.delete_at is not None):

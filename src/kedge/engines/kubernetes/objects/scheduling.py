@@ -11,6 +11,8 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 POD_GROUP = "kueue.x-k8s.io/pod-group-name"
 GROUP_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
 RETRIABLE = "kueue.x-k8s.io/retriable-in-group"
+MANAGED = "kueue.x-k8s.io/managed"  # a label that Kueue gives to pods
+JOB_UID = "kueue.x-k8s.io/job-uid"  # a label of the Workload of a single pod
 
 
 def placing(options: KubernetesOptions) -> dict[str, Any]:
@@ -38,8 +40,18 @@ def queue_labels(plan: Plan, name: str, job_attempt: int, options: KubernetesOpt
     in each attempt of the job."""
     if not options.queue:
         return {}
-    group = {POD_GROUP: RunNames(name).tokens(job_attempt)} if plan.gang else {}
+    group = {POD_GROUP: pod_group(name, job_attempt)} if plan.gang else {}
     return {QUEUE: options.queue, **group}
+
+
+def pod_group(name: str, job_attempt: int) -> str:
+    """The group of all pods of a job attempt, which Kueue admits together; also the name of its Workload."""
+    return RunNames(name).tokens(job_attempt)
+
+
+def gates(pod: Mapping[str, Any]) -> list[str]:
+    """What keeps a pod from the scheduler."""
+    return [str(gate.get("name")) for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
 
 
 def queue_annotations(plan: Plan, options: KubernetesOptions) -> dict[str, str]:

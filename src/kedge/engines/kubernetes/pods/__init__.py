@@ -9,5 +9,6 @@ containers       how a container ended, or why it could not start
 image_problems   what registries answer
 waiting          why a pod does not run yet, and for how long that may be
 scheduler_words  the scheduler's message as a sentence
+queue_words      what Kueue says
 driver_words     why a run has not begun: its driver's Job and pod
 """

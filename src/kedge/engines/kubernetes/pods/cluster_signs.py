@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kedge.engines.cluster.base import EndKind, GoneKind
-from kedge.engines.kubernetes.pods import evictions, fields, kinds
+from kedge.engines.kubernetes.pods import evictions, fields, kinds, queue_words
 from kedge.engines.kubernetes.pods.containers import PodEnd
 from kedge.engines.kubernetes.pods.fields import Fields
 
@@ -37,7 +37,7 @@ class ClusterSign(NamedTuple):
 
 def of_conditions(pod: Fields) -> ClusterSign | None:
     """By the scheduler, the eviction API, controllers, and Kueue. What the kubelet did is told by `of_status`."""
-    for kind, read in ((_DISRUPTED, _disruption), (_KUEUE, _by_kueue)):
+    for kind, read in ((_DISRUPTED, _disruption), (_KUEUE, queue_words.ended)):
         found = fields.condition(pod, kind)
         if found.get("status") == "True" and (end := read(found)):
             return ClusterSign(end, fields.seconds(found.get("lastTransitionTime")))
@@ -50,11 +50,6 @@ def _disruption(condition: Fields) -> PodEnd | None:
         return None
     kind, text = _DISRUPTIONS.get(reason, (GoneKind.EVICTED, reason))
     return PodEnd(kind, f"{text} ({said})" if said else text)
-
-
-def _by_kueue(condition: Fields) -> PodEnd:
-    said = fields.one_line(condition.get("message")) or str(condition.get("reason") or "")
-    return PodEnd(GoneKind.PREEMPTED, f"by Kueue: {said}")
 
 
 def of_status(pod: Fields) -> ClusterSign | None:

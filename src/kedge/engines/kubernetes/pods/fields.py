@@ -83,6 +83,14 @@ def asked_to_go(pod: Fields) -> float | None:
     return None if ends is None else ends - float(meta.get("deletionGracePeriodSeconds") or 0)
 
 
+def is_only_kept(pod: Fields) -> bool:
+    """Whether it was deleted, nothing of it runs or ever will, and only finalizers keep its object, as Kueue's do."""
+    meta = pod.get("metadata") or _NONE
+    if not meta.get("deletionTimestamp") or not meta.get("finalizers"):
+        return False
+    return not node(pod) or meta.get("deletionGracePeriodSeconds") == 0 or phase(pod) in ("Succeeded", "Failed")
+
+
 def last_event(events: Sequence[Fields], *reasons: str) -> Fields:
     """The youngest event with one of these reasons; empty if there is none."""
     found = [event for event in events if event.get("reason") in reasons]

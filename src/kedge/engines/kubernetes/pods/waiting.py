@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kedge.engines.cluster.base import EndKind, GoneKind
+from kedge.engines.kubernetes.objects import scheduling
 from kedge.engines.kubernetes.pods import containers, fields, image_problems, kinds, scheduler_words
 from kedge.engines.kubernetes.pods.containers import PodEnd
 from kedge.engines.kubernetes.pods.fields import AGENT, APP, PREPARE, Fields
@@ -28,12 +29,14 @@ _ROOT = ("runAsNonRoot", "non-root")
 
 
 class WaitLimit(StrEnum):
-    """How long a pod may wait: not at all, the site's `image-wait` or `pending`, or as long as it takes."""
+    """How long a pod may wait: not at all, the site's `image-wait` or `pending`, or as long as it takes. `queued`: its
+    time has not begun."""
 
     AT_ONCE = "at-once"
     IMAGE_WAIT = "image-wait"
     PENDING = "pending"
     UNLIMITED = "unlimited"
+    QUEUED = "queued"
 
 
 class PodWait(NamedTuple):
@@ -46,13 +49,15 @@ class PodWait(NamedTuple):
     answer: str = ""
 
 
-def of_pod(pod: Fields, events: Sequence[Fields] = (), before: PodWait | None = None) -> PodWait | None:
+def of_pod(
+    pod: Fields, events: Sequence[Fields] = (), before: PodWait | None = None, *, queue_said: str = ""
+) -> PodWait | None:
     """Why its containers do not run yet; None if they do, or it is over or being deleted. `before` is what was returned
-    for the same pod the last time."""
+    for the same pod the last time, `queue_said` why its queue holds it."""
     if fields.asked_to_go(pod) is not None or fields.phase(pod) in ("Succeeded", "Failed"):
         return None
     if not fields.node(pod):
-        return _unscheduled(pod)
+        return _gated(pod, queue_said) or _unscheduled(pod)
     for name in _names(pod):
         if wait := _of_container(pod, name, events, before):
             return wait
@@ -68,12 +73,22 @@ def _names(pod: Fields) -> Sequence[str]:
     return sorted(known, key=lambda name: (PREPARE, APP, AGENT).index(name) if name in (PREPARE, APP, AGENT) else 3)
 
 
+def _gated(pod: Fields, queue_said: str) -> PodWait | None:
+    """It is kept from the scheduler, by a queue or by something else; None if it is not."""
+    gates = scheduling.gates(pod)
+    if not gates and fields.condition(pod, "PodScheduled").get("reason") != "SchedulingGated":
+        return None
+    queue = ((pod.get("metadata") or {}).get("labels") or {}).get(scheduling.QUEUE)
+    if queue:
+        words = f"waiting in queue {queue}" + (f": {queue_said}" if queue_said else "")
+    else:
+        words = f"the cluster holds it back ({', '.join(gates) or 'a scheduling gate'})"
+    return PodWait(words, WaitLimit.QUEUED)
+
+
 def _unscheduled(pod: Fields) -> PodWait:
     placed = fields.condition(pod, "PodScheduled")
     reason, said = str(placed.get("reason") or ""), fields.one_line(placed.get("message"))
-    if reason == "SchedulingGated" or (pod.get("spec") or {}).get("schedulingGates"):
-        gates = ", ".join(str(gate.get("name")) for gate in (pod.get("spec") or {}).get("schedulingGates") or ())
-        return PodWait(f"its queue has not admitted it yet ({gates or 'a scheduling gate'})")
     if node := fields.status(pod).get("nominatedNodeName"):
         return PodWait(f"it waits for pods of lower priority to leave node {node}")
     if reason == "Unschedulable":

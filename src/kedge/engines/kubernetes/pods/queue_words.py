@@ -1,0 +1,54 @@
+"""What Kueue says about a Workload, which is what it makes of a pod or of a group of pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kedge.engines.cluster.base import GoneKind
+from kedge.engines.kubernetes.pods import fields
+from kedge.engines.kubernetes.pods.containers import PodEnd
+from kedge.engines.kubernetes.pods.fields import Fields
+
+_DELETED = ("WorkloadDeleted", "NoMatchingWorkload")
+_DEACTIVATED = "deactivated"
+_TAKEN_BACK = ("preempted", "stopped")  # for others, or because the administrator has stopped the queue
+
+
+def why_waiting(workload: Mapping[str, Any] | None) -> str:
+    """Why a Workload is not admitted, in Kueue's words; empty if it does not say."""
+    if workload is None:
+        return ""
+    reserved = fields.condition(workload, "QuotaReserved")
+    if reserved.get("status") == "True":
+        return _admission_checks(workload)
+    evicted = fields.condition(workload, "Evicted")
+    said = fields.one_line(reserved.get("message")) or str(reserved.get("reason") or "")
+    if not said and evicted.get("status") == "True":
+        said = fields.one_line(evicted.get("message"))
+    if (workload.get("spec") or {}).get("active") is False:
+        return f"it was deactivated; {said}" if said else "it was deactivated"
+    return said
+
+
+def _admission_checks(workload: Fields) -> str:
+    """It has quota, and the site asks for more."""
+    for check in fields.status(workload).get("admissionChecks") or ():
+        if check.get("state") != "Ready":
+            said = fields.one_line(check.get("message"))
+            name = check.get("name", "")
+            return f"it has quota, and waits for the site's check {name}" + (f": {said}" if said else "")
+    return "it has quota, and is about to be admitted"
+
+
+def ended(condition: Fields) -> PodEnd:
+    """The end of a pod that Kueue has deleted, from the condition with which it said why."""
+    reason = str(condition.get("reason") or "")
+    said = fields.one_line(condition.get("message")) or reason
+    text = f"by Kueue: {said}"
+    if reason in _DELETED:
+        return PodEnd(GoneKind.DELETED, f"its Workload in Kueue was deleted: {said}")
+    if _DEACTIVATED in said.lower():
+        return PodEnd(GoneKind.CANCELLED, text)
+    taken_back = reason == "Preempted" or said.lower().startswith(_TAKEN_BACK[0]) or _TAKEN_BACK[1] in said.lower()
+    return PodEnd(GoneKind.PREEMPTED if taken_back else GoneKind.EVICTED, text)
