@@ -64,6 +64,11 @@ _ENGINE_OPTIONS = (
     *map(_option_of_group, _GROUPS),
     *(_option_of_engine(option._replace(group="")) for option in _ALONE),
     click.option(
+        "--queue",
+        metavar="NAME",
+        help="The queue that the job waits in: a LocalQueue of Kueue on Kubernetes, a partition on Slurm.",
+    ),
+    click.option(
         "-o",
         "engine_options",
         multiple=True,
@@ -78,14 +83,14 @@ def engine(function: F) -> F:
 
     @functools.wraps(function)
     def with_engine(**given: Any) -> Any:
-        name, others = given.pop("engine_name"), given.pop("engine_options")
+        name, others, queue = given.pop("engine_name"), given.pop("engine_options"), given.pop("queue")
         options = {option.name: given.pop(option.name) for option in _SINGLE}
         named = {option: value for option, value in options.items() if value}
         groups = {group: dict(pair(f"--{group}", text) for text in given.pop(group)) for group in _GROUPS}
         for option in _ALONE:
             if (text := given.pop(option.name)) is not None:
                 groups[option.group].setdefault(option.key, text)
-        choice = EngineChoice(name, named, dict(pair("-o", text) for text in others), groups)
+        choice = EngineChoice(name, named, dict(pair("-o", text) for text in others), groups, queue)
         return function(choice=choice, **given)
 
     decorated: Any = with_engine

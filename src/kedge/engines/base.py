@@ -95,8 +95,9 @@ class EngineOption(NamedTuple):
     shown to the user; False for a bool. `pattern`: texts must match it, else `mismatch` says what is wrong, after the
     value.
     `group`: on the command line it is `--GROUP KEY=VALUE`, and in a job file `extras.GROUP.KEY`.
-    `alone`: the command line has `--KEY VALUE` for it, too. `site_only`: only the site's file sets it. `not_in_job`: a
-    job file, which may come from a stranger, does not.
+    `alone`: the command line has `--KEY VALUE` for it, too. `is_queue`: it names what jobs wait in, so that `--queue`
+    sets it on every engine. `site_only`: only the site's file sets it. `not_in_job`: a job file, which may come from a
+    stranger, does not.
     """
 
     name: str
@@ -112,6 +113,7 @@ class EngineOption(NamedTuple):
     site_only: bool = False
     not_in_job: bool = False
     alone: bool = False
+    is_queue: bool = False
 
     @property
     def key(self) -> str:

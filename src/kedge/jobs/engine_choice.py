@@ -28,12 +28,14 @@ _FIXED = "fixed"  # the option with the names of those that only the site sets
 class EngineChoice:
     """What the submitter names: an engine, or None; options of it as values, and further ones as texts by their names.
     An option that is given takes precedence over the settings, even if it is false. `groups` are texts by the name of
-    the engine that they are for, and then by the option's key."""
+    the engine that they are for, and then by the option's key. `queue` is that option of the engine by which jobs wait
+    in a queue, whatever its name."""
 
     name: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    queue: str | None = None
 
     def expected(self, settings: AllSettings) -> str:
         """The name of the engine, as far as it is known before the job is read. UnknownEngine; CannotRun."""
@@ -78,7 +80,21 @@ def _given(name: str, choice: EngineChoice) -> dict[str, Any]:
             f"--{others[0]} is for the {others[0]} engine, and this job runs on {name}: add --engine {others[0]}"
         )
     texts = {_keyword(key): text for key, text in choice.groups.get(name, {}).items()}
-    return {**choice.options, **registry.read_options(name, {**choice.texts, **texts})}
+    return {**choice.options, **registry.read_options(name, {**choice.texts, **texts, **_queue(name, choice, texts)})}
+
+
+def _queue(name: str, choice: EngineChoice, texts: Mapping[str, str]) -> dict[str, str]:
+    """The option of the engine that `--queue` sets. InputError."""
+    if choice.queue is None:
+        return {}
+    option = next((option for option in registry.options_of(name) if option.is_queue), None)
+    if option is None:
+        raise InputError(f"--queue: the {name} engine has no queues: leave it out, or name another engine (--engine)")
+    if texts.get(option.name, choice.queue) != choice.queue:
+        raise InputError(
+            f"--queue {choice.queue} and {option.flag}={texts[option.name]} disagree: leave one of them out"
+        )
+    return {option.name: choice.queue}
 
 
 def _of_job(name: str, job: Job) -> dict[str, Any]:

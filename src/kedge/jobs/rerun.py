@@ -65,7 +65,7 @@ def engine(run: Run, choice: EngineChoice) -> EngineChoice:
     given = {name: value for name, value in choice.options.items() if value}
     of_site = {option.name for option in registry.options_of(info.engine) if option.site_only}
     recorded = {name: value for name, value in options.engine.items() if name not in {_OLDER_STORAGES, *of_site}}
-    return EngineChoice(info.engine, {**recorded, **given}, choice.texts, choice.groups)
+    return EngineChoice(info.engine, {**recorded, **given}, choice.texts, choice.groups, choice.queue)
 
 
 def restored(

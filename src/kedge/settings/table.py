@@ -20,7 +20,8 @@ class Setting(NamedTuple):
     """One key of a settings file, such as `limits.job.gpu`; `*` is a name that the file chooses.
 
     `schema` is its type as JSON Schema. `site_only`: only the site's file may set it. `variable`: an environment
-    variable may set it. `job` and `option` are the key of the job file and the option that set the same, if any.
+    variable may set it. `job`, `option` and `short_option` are the key of the job file and the options that set the
+    same, if any.
     `is_path`: the value is a path, relative to the file, or a list or a mapping of such paths.
     """
 
@@ -32,6 +33,7 @@ class Setting(NamedTuple):
     variable: bool = False
     job: str = ""
     option: str = ""
+    short_option: str = ""
     required: bool = False
     is_path: bool = False
 
@@ -43,7 +45,9 @@ class Setting(NamedTuple):
     @property
     def also_set_by(self) -> tuple[str, ...]:
         """What sets it besides files, later ones with precedence: its variable, a key of the job file, an option."""
-        return tuple(filter(None, (self.variable_name if self.variable else "", self.job, self.option)))
+        return tuple(
+            filter(None, (self.variable_name if self.variable else "", self.job, self.option, self.short_option))
+        )
 
 
 def _limit(key: str, schema: Mapping[str, Any], text: str, default: Any = None) -> Setting:
@@ -213,6 +217,7 @@ def engine_settings(engine: str, options: Any) -> Iterator[Setting]:
             variable=option.kind is not dict and not option.site_only,
             job=f"extras.{option.group}.{option.key}" if option.group and not _is_not_of_job(option) else "",
             option="" if option.site_only else option.flag,
+            short_option="--queue" if option.is_queue else "",
             is_path=option.kind is dict,
         )
 

@@ -13,6 +13,7 @@ from kedge.engines.kubernetes.engine import KubernetesEngine
 from kedge.engines.kubernetes.options import KubernetesOptions
 from kedge.engines.kubernetes.transport.kinds import KINDS
 from kedge.errors import CannotRun, InputError
+from kedge.testing.kubernetes_api.kueue import FakeKueue
 from kedge.testing.kubernetes_api.server import FakeKubernetes
 
 from .jobs import planned, role
@@ -82,6 +83,49 @@ def test_a_driver_needs_its_service_account(api: KubernetesApi, kubernetes: Fake
 def test_what_the_options_name_must_be_there(api: KubernetesApi, options: dict[str, Any], told: str) -> None:
     with pytest.raises(CannotRun, match=told):
         checks.check_namespace(api, OPTIONS._replace(**options), SETUP)
+
+
+@pytest.mark.usefixtures("prepared")
+def test_a_queue_must_be_there(api: KubernetesApi, kubernetes: FakeKubernetes) -> None:
+    kueue = FakeKueue(kubernetes, "v1beta2")
+    with pytest.raises(CannotRun, match=r"no queue 'gone': it has none, which an administrator makes"):
+        checks.check_namespace(api, OPTIONS._replace(queue="gone"), SETUP)
+    kueue.add_queue("b", 1)
+    kueue.add_queue("a", 1)
+    with pytest.raises(CannotRun, match=r"the namespace team has no queue 'gone': it has a, b$"):
+        checks.check_namespace(api, OPTIONS._replace(queue="gone"), SETUP)
+    checks.check_namespace(api, OPTIONS._replace(queue="a"), SETUP)
+
+
+@pytest.mark.usefixtures("prepared")
+def test_the_queue_of_a_virtual_cluster_is_taken_where_there_is_one(kubernetes: FakeKubernetes) -> None:
+    job = planned({"worker": role(1, 1, 100)}, more={"defaults": {"virtualCluster": "vision"}})
+
+    def queue(**options: Any) -> Any:
+        engine = KubernetesEngine(image=OPTIONS.image, kubeconfig=str(kubernetes.kubeconfig), **options)
+        engine.check(job)
+        return engine.options["queue"]
+
+    assert queue() is None
+    kueue = FakeKueue(kubernetes)
+    assert queue() is None
+    kueue.add_queue("vision", 1)
+    kueue.add_queue("other", 1)
+    assert queue() == "vision"
+    assert queue(queue="other") == "other"
+    assert queue(fixed=["queue"]) is None
+    kubernetes.rules.deny("get", "localqueues")
+    assert queue() is None, "one may not look"
+
+
+def test_the_roles_of_a_gang_in_a_queue_have_few_shapes() -> None:
+    many = {f"r{number}": role(1, number, 100) for number in range(1, 20)}
+    checks.check_plan(planned(many), OPTIONS)
+    queued = OPTIONS._replace(queue="q")
+    with pytest.raises(CannotRun, match="ask for 19 different sets of resources, and Kueue admits at most 18 together"):
+        checks.check_plan(planned(many), queued)
+    checks.check_plan(planned(many, {"gangAllocation": False}), queued)
+    checks.check_plan(planned({f"r{number}": role(1, 1, 100) for number in range(30)}), queued)
 
 
 def test_an_old_server_is_refused(tmp_path: Path) -> None:

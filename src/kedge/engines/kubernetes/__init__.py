@@ -5,6 +5,7 @@ options          the options of this engine
 checks           whether a plan can run in a namespace
 permissions      what submitters and drivers must be allowed to do
 setup            what lets jobs run in a namespace, for its administrator
+queues           the queue that a job waits in
 notes            what the submitter should know
 job_folder_use   whether a job uses $KEDGE_JOB_DIR
 submission       hands a run over: all its objects, the driver's Job last

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kedge.engines.base import Task
-from kedge.engines.kubernetes import job_folder_use, permissions
+from kedge.engines.kubernetes import job_folder_use, permissions, queues
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.objects import task_pod
 from kedge.engines.kubernetes.objects.labels import ObjectOwner
@@ -18,7 +18,6 @@ from kedge.plan.model import Plan
 OLDEST = (1, 20)  # the version of the server
 _CLAIMS = ("run_volume", "outputs_volume", "code_volume")
 _UID = "00000000-0000-0000-0000-000000000000"
-_KUEUE = "kueue.x-k8s.io"
 
 
 def check_plan(plan: Plan, options: KubernetesOptions) -> None:
@@ -37,6 +36,7 @@ def check_plan(plan: Plan, options: KubernetesOptions) -> None:
     place = example_place(plan, options)
     for role in plan.roles:
         task_pod.task_pod(plan, Task(role.name, 0), 0, 0, options, place)
+    queues.check_shapes(plan, options, place)
 
 
 def example_place(plan: Plan, options: KubernetesOptions, owner: ObjectOwner | None = None) -> PodPlace:
@@ -96,14 +96,7 @@ def _missing(api: KubernetesApi, options: KubernetesOptions) -> Iterator[str]:
     if options.priority_class and not _is_there(api, "PriorityClass", options.priority_class):
         yield f"the cluster has no priority class {options.priority_class!r}: see kubectl get priorityclasses"
     if options.queue:
-        yield from _no_queue(api, options.queue)
-
-
-def _no_queue(api: KubernetesApi, queue: str) -> Iterator[str]:
-    if _KUEUE not in api.groups():
-        yield f"the cluster has no Kueue, so there is no queue {queue!r}: leave --kubernetes queue out"
-    elif not _is_there(api, "LocalQueue", queue):
-        yield f"the namespace {api.namespace} has no queue {queue!r}: see kubectl get localqueues"
+        yield from queues.missing(api, options.queue)
 
 
 def _is_there(api: KubernetesApi, kind: str, name: str) -> bool:

@@ -30,8 +30,10 @@ class KubernetesEngine:
             given = given._replace(kubeconfig=os.path.abspath(os.path.expanduser(given.kubeconfig)))
         if given.pod_patch:
             given = given._replace(pod_patch=pod_patch_file.content(given.pod_patch))
-        self._options = given
-        self.options = given._asdict()
+        self._set(given)
+
+    def _set(self, options: KubernetesOptions) -> None:
+        self._options, self.options = options, options._asdict()
 
     @classmethod
     def load(cls) -> None:
@@ -52,6 +54,9 @@ class KubernetesEngine:
             checks.check_plan(plan, given)
         connected = api.KubernetesApi.connect(given.kubeconfig, given.context, given.namespace)
         try:
+            if not given.by_framework and (queue := checks.queues.of_plan(connected, plan, given)):
+                self._set(given := given._replace(queue=queue))  # its driver must know
+                checks.check_plan(plan, given)
             checks.check_namespace(connected, given, _setup(connected.namespace, given))
         finally:
             connected.close()

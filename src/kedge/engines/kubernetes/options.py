@@ -61,7 +61,9 @@ ACCEPTS = (
         "controller", str, "What controls the job in the cluster: kedge's driver, or the site's FrameworkController.",
         metavar="NAME", choices=CONTROLLERS, default=DRIVER, group=GROUP, alone=True,
     ),
-    _text("queue", "The queue (Kueue's LocalQueue) that the job waits in.", "NAME", _NAME, _NO_NAME),
+    _text("queue", "The queue (Kueue's LocalQueue) that the job waits in. Otherwise the one of the namespace that "
+          "has the name of the job's `defaults.virtualCluster`, if there is one.", "NAME", _NAME, _NO_NAME)
+    ._replace(is_queue=True),
     _text("priority_class", "The priority class of the job's pods.", "NAME", _NAME, _NO_NAME),
     _text("node_selector", "Labels that the nodes of the tasks must have.", "KEY=VALUE,…", _LABELS, _NO_LABELS),
     _of_site(

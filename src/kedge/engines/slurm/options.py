@@ -38,7 +38,8 @@ def _of_site(name: str, kind: Any, text: str, **more: Any) -> EngineOption:
 
 
 ACCEPTS = (
-    _text("partition", "The partition, or several of which the first free one is taken.", "NAMES", _NAMES, _NO_NAMES),
+    _text("partition", "The partition, or several of which the first free one is taken.", "NAMES", _NAMES, _NO_NAMES)
+    ._replace(is_queue=True),  # what others call a queue: where jobs of a kind wait for their nodes
     _text("account", "The account that the time is charged to.", "NAME", _NAME, _NO_NAME),
     _text("qos", "The quality of service.", "NAME", _NAME, _NO_NAME),
     _text(

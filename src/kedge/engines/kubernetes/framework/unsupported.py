@@ -49,6 +49,8 @@ def notes(plan: Plan, options: KubernetesOptions) -> Iterator[str]:
     limits = plan.time_limit or any(role.time_limit or role.attempt_time_limit for role in plan.roles)
     lost += ["time limits"] if limits else []
     lost += ["holding a failed task"] if plan.hold_sec is not None else []
+    if options.queue:
+        yield f"pods of a Framework do not wait in the queue {options.queue}: they start as the cluster has room"
     yield f"FrameworkController decides about ends and retries; it has no {', '.join(lost)} (docs/kubernetes.md)"
     place = f"{options.framework_logs} of their nodes" if options.framework_logs else ""
     yield "logs are read while tasks run, because their pods go when they end; " + (
