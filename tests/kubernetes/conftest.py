@@ -9,7 +9,7 @@ import pytest
 from tests import runtime_image
 from tests.e2e.conftest import image, shared
 
-from . import images, sharing
+from . import image_names, images, sharing
 from .cluster import Cluster
 from .kedge_on_kubernetes import OnKubernetes
 from .namespaces import Namespace
@@ -25,27 +25,44 @@ def any_cluster() -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def own_cluster(any_cluster: Cluster, image: Callable[[str], str]) -> OwnCluster:
-    """The same if the tests have started it. Its nodes have the image busybox."""
-    if not isinstance(any_cluster, OwnCluster):
-        pytest.skip("the test disturbs a cluster, so it needs one that the tests have started")
-    images.load_once(any_cluster, image("busybox"))
+def with_busybox(request: pytest.FixtureRequest, any_cluster: Cluster) -> Cluster:
+    """The same. Its nodes have the image busybox, or can pull it."""
+    if isinstance(any_cluster, OwnCluster):
+        image: Callable[[str], str] = request.getfixturevalue("image")
+        images.load_once(any_cluster, image("busybox"))
+    elif reason := image_names.missing():
+        pytest.skip(reason)
     return any_cluster
 
 
 @pytest.fixture(scope="session")
-def with_runtime(own_cluster: OwnCluster) -> OwnCluster:
-    """The same. Its nodes have the image of kedge's runtime."""
-    images.load_runtime(own_cluster, runtime_image.archive)
-    return own_cluster
+def with_runtime(with_busybox: Cluster) -> Cluster:
+    """The same. Its nodes have the image of kedge's runtime, too."""
+    if isinstance(with_busybox, OwnCluster):
+        images.load_runtime(with_busybox, runtime_image.archive)
+    return with_busybox
+
+
+@pytest.fixture(scope="session")
+def own_cluster(any_cluster: Cluster) -> OwnCluster:
+    """The cluster of all tests if they have started it."""
+    if not isinstance(any_cluster, OwnCluster):
+        pytest.skip("the test disturbs or inspects a cluster, so it needs one that the tests have started")
+    return any_cluster
 
 
 @pytest.fixture
-def cluster(own_cluster: OwnCluster) -> Iterator[OwnCluster]:
-    """The cluster, which other tests use, too. Its logs are shown if a test fails."""
+def undisturbed(any_cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster of all tests, which other tests use, too. Its logs are shown if a test fails."""
     with sharing.used():
-        yield own_cluster
-        print(own_cluster.logs())
+        yield any_cluster
+        print(any_cluster.logs())
+
+
+@pytest.fixture
+def cluster(own_cluster: OwnCluster, undisturbed: Cluster) -> OwnCluster:
+    """The same, if the tests have started it."""
+    return own_cluster
 
 
 @pytest.fixture
@@ -58,10 +75,10 @@ def cluster_alone(own_cluster: OwnCluster) -> Iterator[OwnCluster]:
 
 
 @pytest.fixture
-def namespace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Namespace]:
+def namespace(request: pytest.FixtureRequest, with_busybox: Cluster, tmp_path: Path) -> Iterator[Namespace]:
     """A namespace in the cluster that the test uses."""
     alone = "cluster_alone" in request.fixturenames
-    cluster = request.getfixturevalue("cluster_alone" if alone else "cluster")
+    cluster = request.getfixturevalue("cluster_alone" if alone else "undisturbed")
     made = Namespace(cluster, tmp_path)
     yield made
     print(made.describe())
@@ -70,7 +87,7 @@ def namespace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Namesp
 
 @pytest.fixture
 def kedge(
-    with_runtime: OwnCluster, namespace: Namespace, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    with_runtime: Cluster, namespace: Namespace, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OnKubernetes]:
     """kedge, whose jobs run in the namespace of the test."""
     command = OnKubernetes(tmp_path, namespace, tmp_path_factory.getbasetemp().parent / "cache")

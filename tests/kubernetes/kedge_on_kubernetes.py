@@ -11,30 +11,31 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import Loaded
-from tests.runtime_image import NAME
 
 from kedge.runs import copies
 from kedge.runs.folder import Run
 
+from . import image_names
 from .namespaces import Namespace
 
 _SECRET_FILES = ("cluster/secrets.json", "cluster/link.json", "cluster/ssh.json")
 CLEANING_SEC = 60.0  # for the driver and the kubelets, after the end of a job
-_SETTINGS = {"image": NAME, "image-pull-policy": "Never", "pending": "60s", "unreachable": "60s", "lost-node": "30s"}
+_SETTINGS = {"pending": "60s", "unreachable": "60s", "lost-node": "30s"}
 
 
 class OnKubernetes(Loaded):
     """Jobs run in a namespace. What is seen of them is a copy, which is made fresh whenever a test looks at it."""
 
     def __init__(self, folder: Path, namespace: Namespace, cache: Path) -> None:
-        super().__init__(folder, "kubernetes", image="localhost/kedge/busybox:1")
+        super().__init__(folder, "kubernetes", image=image_names.busybox())
         self.namespace = namespace
         self.environment |= {"KUBECONFIG": str(namespace.kubeconfig), "XDG_CACHE_HOME": str(cache)}
         self.site()
 
     def site(self, **settings: object) -> None:
         """Have the site set options of the engine, in addition to those of all tests."""
-        lines = [f"{key} = {json.dumps(value)}" for key, value in (_SETTINGS | settings).items()]
+        own = {"image": image_names.runtime(), "image-pull-policy": "IfNotPresent"}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in (_SETTINGS | own | settings).items()]
         file = self.folder / "site.toml"
         file.write_text("\n".join(["[engines.kubernetes]", *lines, ""]))
         self.environment["KEDGE_SITE_FILE"] = str(file)

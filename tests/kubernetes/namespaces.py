@@ -11,7 +11,7 @@ import pytest
 from kedge.engines.kubernetes import setup
 from kedge.testing.wait import wait_until
 
-from . import certificates
+from . import certificates, image_names
 from .cluster import DEADLINE, Cluster
 from .own_cluster import OwnCluster
 
@@ -44,7 +44,7 @@ class Namespace:
         """Start a pod of busybox with keys of its spec."""
         container = {
             "name": "app",
-            "image": spec.pop("image", "localhost/kedge/busybox:1"),
+            "image": spec.pop("image", image_names.busybox()),
             "command": ["sh", "-c", script],
             "resources": spec.pop("resources", {}),
         }

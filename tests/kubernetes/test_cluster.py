@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.dropin.real_registry import registry
 from tests.slurm.cluster import is_alive
 
@@ -23,6 +24,7 @@ from .namespaces import Namespace
 from .own_cluster import GPUS, OwnCluster
 
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
+pytestmark = pytest.mark.usefixtures("own_cluster")
 # The only container may be gone with its node: a pod of a controller is evicted without --force.
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "controller": True, "blockOwnerDeletion": False}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,10 @@ import yaml
 
 from kedge.engines.kubernetes.objects import strategic_merge
 
-from . import sharing
 from .cluster import Cluster
-from .own_cluster import OwnCluster
 
 GOLDEN = Path(__file__).parents[1] / "engines" / "kubernetes" / "golden"
 POD = "io.k8s.api.core.v1.Pod"
-
-
-@pytest.fixture
-def undisturbed(any_cluster: Cluster) -> Iterator[Cluster]:
-    """The cluster of all tests, of which none ends a part meanwhile."""
-    with sharing.used() if isinstance(any_cluster, OwnCluster) else nullcontext():
-        yield any_cluster
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.yaml")))
