@@ -66,6 +66,13 @@ class AttemptPod:
     asks_last: bool = False
     has_last_events: bool = False
 
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether something becomes due with time: it waits for its containers, or is to go. What runs says itself when
+        it changes."""
+        goes = self.delete_at is not None or self.terminating is not None
+        return not self.removed and (goes or (self.stage == PodStage.THERE and self.wait is not None))
+
     def sees(self, pod: Mapping[str, Any], now: float) -> None:
         """It is like this."""
         self.uid, self.pod = pod["metadata"]["uid"], pod

@@ -103,7 +103,8 @@ class PodCalls:
 
     def _make_secret(self, attempt: int, secret: Mapping[str, Any]) -> None:
         with self._lock:
-            if self._secrets.get(attempt) == secret:
+            before = self._secrets.get(attempt)
+            if before is secret or before == secret:
                 return
             try:
                 self._api.create(secret)

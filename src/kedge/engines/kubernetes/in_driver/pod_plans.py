@@ -12,6 +12,7 @@ from kedge.engines.kubernetes.in_driver.attempt_pod import PodKey
 from kedge.engines.kubernetes.in_driver.driver_pod import DriverPod
 from kedge.engines.kubernetes.in_driver.outputs_volume import OutputsVolume
 from kedge.engines.kubernetes.objects import labels, run_objects
+from kedge.engines.kubernetes.objects.names import RunNames
 from kedge.engines.kubernetes.objects.pod_place import PodPlace
 from kedge.engines.kubernetes.objects.task_pod import task_pod
 from kedge.engines.kubernetes.options import KubernetesOptions
@@ -28,6 +29,10 @@ class RunPodPlans:
         self._volume = OutputsVolume(place.owner.name, options.outputs_volume) if options.outputs_volume else None
         if self._volume:
             self._volume.prepare()
+
+    def name(self, key: PodKey) -> str:
+        """The name of the pod of a task attempt."""
+        return RunNames(self._place.owner.name).pod(key.attempt, *key.task, key.task_attempt)
 
     def pod(self, key: PodKey) -> dict[str, Any]:
         """The pod of a task attempt, whose folders on the site's volume are there. CannotRun."""

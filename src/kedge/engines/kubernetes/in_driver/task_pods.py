@@ -31,6 +31,7 @@ from kedge.engines.kubernetes.pods import fields
 from kedge.errors import CannotRun
 
 _LOOK_SEC = 2.0  # between looks at pods that wait, or are being deleted
+_ASKS = 20  # requests for the events of pods that wait, between two looks
 _AGAIN_SEC, _LONGEST_SEC = 1.0, 30.0  # until a call that failed is tried again
 _LEAVE_SEC = 10.0  # for a pod whose agent was told to finish
 _CLOSE_SEC = 20.0
@@ -40,6 +41,9 @@ _QUOTA = "exceeded quota"
 
 class PodPlans(Protocol):
     """Makes the objects of tasks."""
+
+    def name(self, key: PodKey) -> str:
+        """The name of the pod of a task attempt."""
 
     def pod(self, key: PodKey) -> dict[str, Any]:
         """The pod of a task attempt."""
@@ -98,9 +102,11 @@ class TaskPods:
         self._pods: dict[PodKey, AttemptPod] = {}
         self._of_task: dict[Task, list[AttemptPod]] = {}
         self._tokens: dict[int, dict[Task, str]] = {}
-        self._waiting: list[AttemptPod] = []  # to be created
+        self._secrets: dict[int, Mapping[str, Any]] = {}  # with the tokens of job attempts
+        self._waiting: dict[PodKey, AttemptPod] = {}  # to be created
         self._gone: list[Gone] = []
         self._look_at = math.inf
+        self._asks_left, self._ask_again_at = _ASKS, 0.0
 
     def _hear(self, news: PodAnswer | PodsListed | PodSeen) -> None:
         """In any thread."""
@@ -128,6 +134,7 @@ class TaskPods:
         self._tokens[attempt] = {
             Task(role, index): token for role, each in tokens.items() for index, token in enumerate(each)
         }
+        self._secrets.pop(attempt, None)
         if not self._watching:
             self._watching = True
             self._watch.start()
@@ -144,12 +151,14 @@ class TaskPods:
 
     def relaunch(self, task: Task, attempt: int, task_attempt: int, token: str) -> None:
         key = PodKey(task, attempt, task_attempt)
-        self._tokens[attempt][task] = token
+        if self._tokens[attempt].get(task) != token:
+            self._tokens[attempt][task] = token
+            self._secrets.pop(attempt, None)
         if key in self._pods:
             return
         for old in self._of_task.get(task, ()):
             self._end_at(old, time.monotonic() + _LEAVE_SEC)
-        name = str(self._plans.pod(key)["metadata"]["name"])
+        name = self._plans.name(key)
         if self._record.was_created(name):
             self._tell(self._made(key, name), Gone(task, attempt, GoneKind.DELETED, f"the pod {name}"))
         else:
@@ -177,9 +186,9 @@ class TaskPods:
 
     @property
     def due(self) -> float:
-        return (
-            0.0 if self._gone else min(self._look_at, min((pod.create_at for pod in self._waiting), default=math.inf))
-        )
+        if self._gone:
+            return 0.0
+        return min([self._look_at, *(pod.create_at for pod in self._waiting.values())])
 
     def poll(self) -> list[Gone]:
         with suppress(BlockingIOError):
@@ -190,7 +199,8 @@ class TaskPods:
                 self._take(self._news.get_nowait(), now)
         if self._look_at <= now:
             self._look_at = math.inf
-            for pod in list(self._pods.values()):
+            due = [pod for pod in self._pods.values() if pod.is_on_its_way]
+            for pod in sorted(due, key=lambda pod: pod.events_asked):  # who was not asked about comes first
                 self._look(pod, now)
             self.queue.look(now)
         self._create(now)
@@ -244,7 +254,7 @@ class TaskPods:
 
     def _add(self, key: PodKey) -> None:
         """A pod that is to be created."""
-        self._waiting.append(self._made(key, str(self._plans.pod(key)["metadata"]["name"])))
+        self._waiting[key] = self._made(key, self._plans.name(key))
 
     def _known(self, key: PodKey, pod: Mapping[str, Any]) -> AttemptPod:
         """A pod that is there."""
@@ -308,7 +318,7 @@ class TaskPods:
                 return
             pod.stage, pod.tries = PodStage.WAITS, pod.tries + 1
             pod.create_at = now + min(_LONGEST_SEC, _AGAIN_SEC * 2 ** min(pod.tries, 10))
-            self._waiting.append(pod)
+            self._waiting[pod.key] = pod
 
     def _deleted(self, pod: AttemptPod, news: PodDeletion, now: float) -> None:
         if news.error:
@@ -342,17 +352,25 @@ class TaskPods:
         self.queue.sees(pod, now)
         if pod.stage >= PodStage.THERE and not pod.told and not self._asks_events(pod, now):
             self._judge(pod, now)
-        if not pod.removed and (pod.stage == PodStage.THERE or pod.delete_at is not None):
+        if pod.is_on_its_way:
             self._end_due(pod, now)
             self._look_at = min(self._look_at, now + _LOOK_SEC)
 
     def _asks_events(self, pod: AttemptPod, now: float) -> bool:
         """Whether nothing is known before the events about a pod are."""
         final = self._words.is_final(pod)
-        if self._words.wants_events(pod, now) and not (final and pod.asks_last):
+        wants = self._words.wants_events(pod, now) and not (final and pod.asks_last)
+        if wants and (final or self._may_ask(now)):
             pod.events_asked, pod.asks_last = now, final
             self._calls.ask_events(pod.key, pod.uid, last=pod.asks_last)
         return pod.asks_last and not pod.has_last_events
+
+    def _may_ask(self, now: float) -> bool:
+        """Whether one more pod that waits may be asked about: for its events, the API server reads all of them."""
+        if now >= self._ask_again_at:
+            self._asks_left, self._ask_again_at = _ASKS, now + _LOOK_SEC
+        self._asks_left -= 1
+        return self._asks_left >= 0
 
     def _judge(self, pod: AttemptPod, now: float) -> None:
         """Tell the backend if a pod is over, or will never run."""
@@ -369,7 +387,7 @@ class TaskPods:
     def _end_at(self, pod: AttemptPod, when: float, *, finished: bool = False) -> None:
         """It shall be deleted then, if it is not over before, or even so."""
         if pod.stage == PodStage.WAITS:
-            self._waiting.remove(pod)
+            del self._waiting[pod.key]
             pod.stage, pod.removed = PodStage.OVER, True
         elif (finished or pod.stage != PodStage.OVER) and not pod.removed and not pod.deleting:
             pod.delete_at = min(pod.delete_at, when) if pod.delete_at is not None else when
@@ -396,19 +414,21 @@ class TaskPods:
 
     def _create(self, now: float) -> None:
         """Create the pods that may be created now: a task has one at a time."""
-        waiting, self._waiting = self._waiting, []
-        for pod in waiting:
-            if self._must_wait(pod, now):
-                self._waiting.append(pod)
-                continue
+        for pod in [pod for pod in self._waiting.values() if not self._must_wait(pod, now)]:
+            del self._waiting[pod.key]
             try:
-                secret = self._plans.secret(pod.key.attempt, self._tokens[pod.key.attempt])
-                made = self._plans.pod(pod.key)
+                secret, made = self._secret(pod.key.attempt), self._plans.pod(pod.key)
             except CannotRun as error:
                 self._tell(pod, self._gone_of(pod, GoneKind.NOT_STARTED, str(error)))
                 continue
             pod.stage, pod.asked = PodStage.CREATING, now
             self._calls.create(pod.key, made, secret)
+
+    def _secret(self, attempt: int) -> Mapping[str, Any]:
+        """The Secret with the present tokens of a job attempt: one object until they change."""
+        if attempt not in self._secrets:
+            self._secrets[attempt] = self._plans.secret(attempt, self._tokens[attempt])
+        return self._secrets[attempt]
 
     def _must_wait(self, pod: AttemptPod, now: float) -> bool:
         others = (each for each in self._of_task[pod.key.task] if each is not pod)

@@ -6,6 +6,7 @@ The pod of task 3 of `worker` in the first attempt of the run `train-abc2345` is
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 from kedge.light.types import NamedTuple
 
@@ -87,6 +88,7 @@ class RunNames(NamedTuple):
         return _fitting(start + middle + end)
 
 
+@lru_cache(256)  # asked for each task
 def role_name(role: str) -> str:
     """A role as it stands in the names of objects. Different roles have different names."""
     return _dns_label(role, _LONGEST_ROLE)
