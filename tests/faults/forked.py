@@ -5,10 +5,12 @@ It is a server of its own, because a process with threads, as pytest has, must n
 
 from __future__ import annotations
 
-import multiprocessing
+import atexit
+import multiprocessing.util
 import os
 import runpy
 import subprocess
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +27,16 @@ _SERVER.set_forkserver_preload(
         *(place.partition(":")[0] for place in lazy_modules.COMMANDS.values()),
     ]
 )
+_alive: weakref.WeakSet[Forked] = weakref.WeakSet()
+
+
+@atexit.register
+def _kill_all() -> None:
+    """Kill what is left when this process exits. Before that of `multiprocessing.util`, which is registered above and
+    waits for all of them, however long they take."""
+    for forked in list(_alive):
+        if forked.poll() is None:
+            forked.kill()
 
 
 class Forked:
@@ -36,6 +48,7 @@ class Forked:
         self._process.start()
         assert self._process.pid is not None
         self.pid: int = self._process.pid
+        _alive.add(self)
 
     def poll(self) -> int | None:
         return self._process.exitcode

@@ -130,7 +130,7 @@ class Scene:
         if not command.wait(max(1.0, ANSWER_SEC - command.age)):
             command.hung = True
             command.process.kill()
-            command.process.wait()
+            command.process.wait(ANSWER_SEC)
 
     def pause(self, longest: float) -> None:
         """Wait a random time: usually little, at most `longest` seconds."""
@@ -197,7 +197,7 @@ class Scene:
             action()
         for command in self.commands:
             command.process.kill()
-            command.process.wait()
+            command.process.wait(ANSWER_SEC)
         processes.kill(lambda: [part.process for part in self.parts()])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,8 @@ def mirrored() -> int | None:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, mirrored: int | None) -> ClusterScene:
+def scene(tmp_path: Path, mirrored: int | None) -> Iterator[ClusterScene]:
     made = ClusterScene.made(tmp_path)
     made.mirrored = mirrored
-    return made
+    yield made
+    made.end_agents()

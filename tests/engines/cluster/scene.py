@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
 
+from kedge import processes
 from kedge.engines.base import JobOutcome, Task
 from kedge.engines.cluster.backend import ClusterBackend
 from kedge.engines.cluster.link_server import LinkServer
@@ -34,6 +36,7 @@ from kedge.testing.wait import wait_until
 
 from .process_cluster import ProcessCluster
 
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 W0, W1, W2 = (Task("w", index) for index in range(3))
 
 
@@ -116,9 +119,10 @@ class ClusterScene:
     @contextmanager
     def first_controller(self, made: Plan, settings: ClusterSettings | None = None) -> Iterator[Callable[[], None]]:
         """Another process that is the controller of the job, and what kills it."""
-        pid = os.fork()
+        parent, pid = os.getpid(), os.fork()
         if pid == 0:
             try:
+                die_with(parent)
                 with self.recorded():
                     self.job(made, settings=settings)
             finally:
@@ -162,13 +166,18 @@ class ClusterScene:
         """Where agents see it."""
         return self.files.address if self.mirrored is None else self.run.path.parent / "address.json"
 
+    @property
+    def _agents(self) -> Path:
+        """What the cluster remembers of them."""
+        return self.run.path / "cluster" / "agents.json"
+
     def _cluster(self, port: int) -> ProcessCluster:
         orders = AgentOrders(
             ["127.0.0.1"], port, self.keys.certificate, self.run.id, str(self._address), 0, "", [], self.mirrored
         )  # fmt: skip
         hidden = None if self.mirrored is None else self.run.path
         made = ProcessCluster(
-            self.run.path / "cluster" / "agents.json",
+            self._agents,
             orders,
             hidden=hidden,
             variables=self._variables(),
@@ -189,6 +198,19 @@ class ClusterScene:
         if self.mirrored is None:
             return self.task_file(task, "report.json").exists()
         return any(self.shared.glob(f"nodes/kedge-agent-*-{task.role}-{task.task_index}/task-0/report.json"))
+
+    def end_agents(self) -> None:
+        """End those that are left: a test that fails between two controllers leaves agents that wait for the second."""
+        for agent in self.known_agents():
+            if processes.is_alive(agent):
+                processes.kill_tree(agent.pid)
+                with suppress(ChildProcessError):  # it is that of a controller which was killed
+                    os.waitpid(agent.pid, 0)
+
+    def known_agents(self) -> list[processes.Process]:
+        """The agents that were launched last."""
+        known = json.loads(self._agents.read_text()) if self._agents.exists() else []
+        return [processes.Process(pid, start_time) for _, _, _, pid, start_time, *_ in known]
 
     def known_cluster(self) -> ProcessCluster:
         """The cluster as another controller finds it; `leave` it again."""
@@ -220,6 +242,13 @@ class ClusterScene:
     def wait_for_log(self, task: Task, text: str, attempt: int = 0, task_attempt: int = 0) -> None:
         """Wait until the task has printed it."""
         wait_until(lambda: text in self.log(task, attempt, task_attempt), 30)
+
+
+def die_with(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends: it has inherited what others wait to be closed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it was too late for that
+        os._exit(1)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from kedge import processes
 from kedge.engines.base import Task
 from kedge.engines.cluster.base import GoneKind
 from kedge.engines.cluster.settings import ClusterSettings
@@ -43,6 +44,17 @@ def test_a_running_job_goes_on(scene: ClusterScene) -> None:
     assert (outcome.state, outcome.attempt) == (State.SUCCEEDED, 0)
     assert [scene.log(task) for task in BOTH] == ["ready\ndone\n"] * 2, "nothing has started twice"
     assert sorted(ends(scene)) == [W0, W1]
+
+
+def test_a_test_that_fails_between_two_controllers_leaves_no_agents(scene: ClusterScene) -> None:
+    with scene.first_controller(plan(WAITS, 2)) as kill:
+        for task in BOTH:
+            scene.wait_for_log(task, "ready")
+        kill()
+    left = [each.pid for each in scene.known_agents()]
+    assert len(left) == 2
+    scene.end_agents()
+    assert not any(map(processes.identify, left))
 
 
 def test_what_ended_meanwhile_is_told_once(scene: ClusterScene) -> None:
