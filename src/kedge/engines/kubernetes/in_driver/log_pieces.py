@@ -10,7 +10,7 @@ from kedge.engines.kubernetes.objects import labels
 
 KEY = "events.jsonl"
 # Bytes. An object may have 1 MiB; but each write replaces the whole piece, and etcd keeps all versions for some time.
-LARGEST = 256 << 10
+LARGEST = 64 << 10
 _NUMBER = "kedge.io/log-piece"
 
 

@@ -1,4 +1,4 @@
-"""Creates and deletes pods in worker threads, up to 50 at a time. What becomes of that is news."""
+"""Creates and deletes pods in worker threads, up to 24 at a time. What becomes of that is news."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.in_driver.attempt_pod import PodKey, key_of
 from kedge.engines.kubernetes.objects import scheduling
 
-_AT_ONCE = 50
+_AT_ONCE = 24  # more only wait for each other: one processor makes about 250 requests a second
 _CONFLICT = 409
 KUEUE = "kueue.x-k8s.io"
 

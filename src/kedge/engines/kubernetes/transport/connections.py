@@ -17,8 +17,9 @@ from kedge.engines.kubernetes.transport.api_errors import ApiError, unreachable
 from kedge.engines.kubernetes.transport.endpoint import FixedProof, NotConfigured, ServerEndpoint
 
 CONNECT_SEC = 10.0
-# As many as a driver has calls at once; balancers on the way forget quiet ones after a minute.
-_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=50, keepalive_expiry=50.0)
+# As many as a driver has calls at once; each call looks at all of them. Balancers on the way forget quiet ones after a
+# minute.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=25, keepalive_expiry=50.0)
 # A peer that is gone without a word is noticed after about 15 + 4 * 5 seconds.
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPALIVE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 
