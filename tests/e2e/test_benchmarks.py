@@ -32,6 +32,7 @@ SMALLEST = {
     "mirror": ["8", "1"],
     "planning": ["10"],
     "resolution": ["1"],
+    "run_copies": ["2"],
     "runtime_overhead": ["1"],
     "slurm_start": ["1", "--rounds", "1"],
     "ssh_sessions": ["1"],

@@ -32,6 +32,7 @@ SINGLE_FILES = (
 )  # fmt: skip
 LOG_FOLDERS = tuple(f"{above}{stream}" for stream in STREAMS for above in (f"{LOG_TIMES}/", ""))
 PIECE = 256 << 10  # bytes of a WRITE
+MARK = ".mirrored"  # in the folder of a task attempt at the controller; written after all that is stored there
 _LABEL = 24  # hexadecimal digits
 _LONGEST_PATH, _DEEPEST = 2048, 32
 _SAMPLE = 64 << 10  # bytes, at the beginning and at the end

@@ -6,9 +6,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from kedge.link.mirroring import MARK
 from kedge.own_files import open_own
 
-FILE = ".mirrored"
 _NUMBER = 20  # digits
 
 
@@ -18,7 +18,7 @@ class MirrorMark:
     what END said of outputs: their number and bytes; None before it."""
 
     def __init__(self, folder: Path) -> None:
-        self._fd = open_own(folder / FILE, os.O_RDWR)
+        self._fd = open_own(folder / MARK, os.O_RDWR)
         self._mirror, self._number = "", 0
         self.skipped: tuple[int, int] | None = None
         with suppress(ValueError):

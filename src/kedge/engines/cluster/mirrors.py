@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from kedge.engines.base import Task
-from kedge.engines.cluster.mirror_mark import FILE
 from kedge.engines.cluster.mirrored import MirroredTask
 from kedge.engines.controller.reports import Launch
 from kedge.link import mirroring
@@ -34,13 +33,13 @@ class Mirrors:
     def complete(self, launch: Launch) -> bool:
         """Whether all files have come."""
         with suppress(OSError):
-            return Path(launch.folder, FILE).exists() and self._of(launch).complete
+            return Path(launch.folder, mirroring.MARK).exists() and self._of(launch).complete
         return False
 
     def end(self, launch: Launch) -> str:
         """The task attempt has ended, and nothing more is stored. Returns what its folder does not have, for the user;
         empty if it has everything."""
-        if launch.task not in self._open and not Path(launch.folder, FILE).exists():
+        if launch.task not in self._open and not Path(launch.folder, mirroring.MARK).exists():
             return "nothing of its logs, its report and its outputs has come from its node"
         try:
             mirrored = self._of(launch)

@@ -19,6 +19,7 @@ from kedge.link import mirroring
 _LOOKS_AGAIN = 3  # for a file that has gone: it may be on its way to another name
 _END = b'"job-completed"'
 _MOST_OPEN, _SPARE = 1 << 16, 64  # open files
+_AGAIN_SEC = 3.0  # until something is tried again that could not be read
 _REPORT_SEC = 5.0  # how long the event of the end is held back until the report is there, too
 Send = Callable[..., None]
 
@@ -33,6 +34,8 @@ class CopySender:
         self._scan = FolderScan(top, order.wants)
         self._folders: set[str] = set()
         self._most_held = _raise_limit() - _SPARE
+        self._present: dict[str, SeenFile] | None = None  # at the last look, if that had nothing to send
+        self._again_at = 0.0
         self._held_until: float | None = None
         self._events: SeenFile | None = None  # as they were when they were searched for the end
         self._has_end = False
@@ -42,7 +45,16 @@ class CopySender:
 
     def look(self) -> bool:
         """Send what is new. Returns whether there was anything."""
-        present = self._scan.look()
+        present, now = self._scan.look(), time.monotonic()
+        is_same = present == self._present and self._held_until is None
+        if is_same and self._scan.folders == self._folders and now < self._again_at:
+            return False
+        sent = self._send_new(present)
+        self._present = None if sent else present  # what has been tried in vain is tried again, less often
+        self._again_at = now + _AGAIN_SEC
+        return sent
+
+    def _send_new(self, present: dict[str, SeenFile]) -> bool:
         sent = self._new_folders()
         present = self._with_renamed(present)
         sent |= self._renames(present)
@@ -50,7 +62,7 @@ class CopySender:
             del self._files[path]
             self._send(copy_rules.REMOVE, path=path)
             sent = True
-        for path in sorted(present, key=copy_rules.order):
+        for path in sorted((path for path in present if not self._has(path, present[path])), key=copy_rules.order):
             sent |= self._file(path, present[path])
         self.has_ended = self.has_ended or self._is_end_sent(present)
         return sent
@@ -70,9 +82,9 @@ class CopySender:
             folders = {
                 folder
                 for path, file in self._files.items()
-                if copy_rules.is_current(path)
+                if ((folder := path.rpartition("/")[0]), file.inode) not in inodes
+                and copy_rules.is_current(path)
                 and not file.waits_for
-                and ((folder := path.rpartition("/")[0]), file.inode) not in inodes
             }
             if not folders:
                 break
@@ -99,6 +111,11 @@ class CopySender:
             self._files[to] = self._files.pop(path)
         return bool(renamed)
 
+    def _has(self, path: str, seen: SeenFile) -> bool:
+        """Whether a file was sent as it is."""
+        sent = self._files.get(path)
+        return sent is not None and sent.seen == seen
+
     def _file(self, path: str, seen: SeenFile) -> bool:
         """Send what is new of a file. Returns whether there was anything."""
         sent = self._files.get(path)
@@ -106,8 +123,6 @@ class CopySender:
             if (as_far := sent_files.has_come_as_far(self._top, path, seen, sent.waits_for)) is None:
                 return False
             sent = SentFile(seen.inode, sent.waits_for.size) if as_far else None
-        if sent and sent.seen == seen:
-            return False
         if path == EVENTS_FILE and self._holds_end(seen, sent):
             return False
         if not copy_rules.grows(path):

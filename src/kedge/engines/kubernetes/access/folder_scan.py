@@ -1,5 +1,5 @@
 """The files of a run folder as they are now, looked at again and again at little cost: a folder that has not changed is
-not listed again, and the folders of a task that has ended are looked at less often."""
+not listed again, and the folders of a task are looked at when its mirror has stored something, or less often."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from kedge.contract import EVENTS_FILE, LOG_TIMES, REPORT_FILE
 from kedge.engines.kubernetes.access import copy_rules
 from kedge.light.contextlib import suppress
 from kedge.light.types import Callable, NamedTuple
+from kedge.link import mirroring
 
 _RACY_NS = 2 * 10**9  # a folder that has changed so lately may change again without a new time
 _COLD_AFTER_SEC, _COLD_SEC = 5.0, 3.0  # how long nothing has changed; between two looks then
+_QUIET_SEC = 10.0  # between two looks at a task whose mirror has stored nothing
 _TASK_DEPTH = 2  # slashes: the folders of tasks have one
 _LAST = (EVENTS_FILE, *copy_rules.JOB_REPORTS)  # written last, so looked at first
 
@@ -40,10 +42,12 @@ class _Folder:
 class _TaskLooks:
     """The state of the looks at the folder of a task."""
 
-    __slots__ = ("changed_at", "files", "looked_at")
+    __slots__ = ("changed_at", "files", "folders", "looked_at", "sign")
 
     def __init__(self) -> None:
         self.files: dict[str, SeenFile] = {}
+        self.folders: set[str] = set()
+        self.sign: tuple[int, int] | None = None  # as it was before the look; None if it may change without being seen
         self.changed_at = self.looked_at = 0.0
 
 
@@ -83,15 +87,31 @@ class FolderScan:
         """The files below the folder of a task, or of another one below that of an attempt."""
         task, now = self._tasks.setdefault(folder, _TaskLooks()), self._now()
         is_cold = f"{folder}/{REPORT_FILE}" in task.files and now - task.changed_at > _COLD_AFTER_SEC
-        if is_cold and now - task.looked_at < _COLD_SEC:
-            self.folders |= {path for path in self._known if path == folder or path.startswith(f"{folder}/")}
+        sign = self._sign(folder)
+        is_quiet = sign is not None and sign == task.sign and now - task.looked_at < _QUIET_SEC
+        if is_quiet or (is_cold and now - task.looked_at < _COLD_SEC):
+            self.folders |= task.folders
             return task.files
         found: dict[str, SeenFile] = {}
+        outside, self.folders = self.folders, set()
         self._below(folder, found)
+        task.folders = self.folders
+        self.folders = outside | task.folders if outside else set(task.folders)
         if found != task.files:
             task.files, task.changed_at = found, now
-        task.looked_at = now
-        return found
+        task.looked_at, task.sign = now, sign
+        return task.files
+
+    def _sign(self, folder: str) -> tuple[int, int] | None:
+        """What changes with each file that the driver stores for a task; None if it may change again without that."""
+        try:
+            times = (
+                os.lstat(f"{self._top}/{folder}").st_mtime_ns,
+                os.lstat(f"{self._top}/{folder}/{mirroring.MARK}").st_mtime_ns,
+            )
+        except OSError:
+            return None
+        return None if time.time_ns() - max(times) < _RACY_NS else times
 
     def _below(self, folder: str, found: dict[str, SeenFile]) -> None:
         listed = self._listed(folder)
