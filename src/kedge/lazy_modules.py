@@ -232,6 +232,7 @@ LATE = {
     "kedge.runtime.agent.keeper": ("kedge.runtime.agent.run", "kedge.runtime.bugs"),
     "kedge.runtime.agent.launch": ("kedge.runtime.agent.main",),
     "kedge.runtime.agent.main": ("kedge.runtime.agent.end_tasks", "kedge.runtime.agent.pod"),
+    "kedge.runtime.agent.pod_agent": ("kedge.runtime.agent.pod_code_fetch",),
     "kedge.runtime.agent.run": ("kedge.runtime.agent.pod_agent",),
     "kedge.runtime.__main__": ("kedge.runtime.launch",),
     "kedge.runtime.launch": (

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
+
+import pytest
 
 from kedge.testing.command import TIMEOUT
 from kedge.testing.wait import wait_until
@@ -102,3 +106,23 @@ def log(kedge: OnKubernetes, task: str) -> str:
         return kedge.task_log(task)
     except FileNotFoundError:
         return ""
+
+
+@pytest.mark.parametrize("volume", [True, False])
+def test_large_code_comes_to_all_tasks(kedge: OnKubernetes, volume: bool) -> None:
+    kept = kedge.namespace.claim("code") if volume else None
+    if volume:
+        kedge.site(**{"code-volume": "code"})
+    data = os.urandom(9 << 20)  # nothing compresses it
+    (kedge.folder / "code/inner").mkdir(parents=True)
+    (kedge.folder / "code/inner/data").write_bytes(data)
+    code = {"name": "code", "type": "script", "uri": "./code"}
+    roles = {"worker": {"script": "code", "instances": 2}}
+    kedge("run", kedge.job("sha256sum inner/data; touch new", roles=roles, prerequisites=[code]))
+    run = kedge.only_run().name
+    for task in ("worker-0", "worker-1"):
+        assert kedge.task_log(task) == f"{hashlib.sha256(data).hexdigest()}  inner/data\n"
+    notes = [event["text"] for event in kedge.events() if event["event"] == "note"]
+    assert any("if the node of the driver is lost, the job ends" in text for text in notes) is not volume
+    kedge("rm", run)
+    assert kept is None or list(kept.iterdir()) == []

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from kedge.engines.kubernetes import archives, submission
+from kedge.engines.kubernetes import archives, code_upload
 from kedge.engines.kubernetes.api import KubernetesApi
 from kedge.engines.kubernetes.engine import KubernetesEngine
 from kedge.engines.kubernetes.objects import run_objects
+from kedge.engines.kubernetes.objects.labels import INCOMPLETE
 from kedge.errors import CannotRun
 from kedge.jobs import submission as jobs
 from kedge.jobs.preparation import prepare
@@ -95,7 +96,7 @@ def test_what_was_submitted_is_found_again(submitted: Submitted, kubernetes: Fak
     assert job["uid"] == anchor["metadata"]["uid"]
     assert (job["server"], job["namespace"], job["context"]) == (kubernetes.url, "team", "fake")
     assert job["kubeconfig"] == str(kubernetes.kubeconfig)
-    assert submission.INCOMPLETE not in anchor["metadata"]["labels"]
+    assert INCOMPLETE not in anchor["metadata"]["labels"]
 
 
 def test_the_anchor_owns_everything(submitted: Submitted, kubernetes: FakeKubernetes, api: KubernetesApi) -> None:
@@ -137,8 +138,9 @@ def test_a_run_without_code_has_no_archive_of_it(tmp_path: Path) -> None:
 
 
 def test_code_that_is_too_large_is_refused_before_anything_is_made(
-    submitted: Submitted, kubernetes: FakeKubernetes
+    submitted: Submitted, kubernetes: FakeKubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(code_upload, "LARGEST", 8 << 20)
     (snapshot,) = submitted.run.code.iterdir()
     snapshot.chmod(0o700)
     (snapshot / "noise").write_bytes(os.urandom(9 << 20))
@@ -192,7 +194,7 @@ def test_the_run_of_somebody_else_with_the_same_name_is_left_alone(
 def test_what_a_killed_submitter_left_is_removed_later(
     submitted: Submitted, kubernetes: FakeKubernetes, api: KubernetesApi, hours: int, left: bool
 ) -> None:
-    labels = {"app.kubernetes.io/managed-by": "kedge", submission.INCOMPLETE: "true"}
+    labels = {"app.kubernetes.io/managed-by": "kedge", INCOMPLETE: "true"}
     api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old", "labels": labels}})
     made = datetime.now(UTC) - timedelta(hours=hours)
     stored = kubernetes.find("ConfigMap", "old")
@@ -206,7 +208,7 @@ def test_a_run_whose_submitter_was_killed_last_of_all_is_kept(
     submitted: Submitted, kubernetes: FakeKubernetes, api: KubernetesApi
 ) -> None:
     """After it has made the Job, before it has said so."""
-    labels = {"app.kubernetes.io/managed-by": "kedge", submission.INCOMPLETE: "true"}
+    labels = {"app.kubernetes.io/managed-by": "kedge", INCOMPLETE: "true"}
     api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old", "labels": labels}})
     stored = kubernetes.find("ConfigMap", "old")
     assert stored
@@ -218,4 +220,4 @@ def test_a_run_whose_submitter_was_killed_last_of_all_is_kept(
     jobs.start(submitted)
     kept = kubernetes.find("ConfigMap", "old")
     assert kept
-    assert submission.INCOMPLETE not in kept["metadata"]["labels"]
+    assert INCOMPLETE not in kept["metadata"]["labels"]

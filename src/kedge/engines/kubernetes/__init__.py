@@ -9,6 +9,7 @@ queues           the queue that a job waits in
 notes            what the submitter should know
 job_folder_use   whether a job uses $KEDGE_JOB_DIR
 submission       hands a run over: all its objects, the driver's Job last
+code_upload      sends large code to the driver
 archives         what travels of a run folder
 refusals         why the API server refuses an object, and what to change
 plan_manifests   the objects of a job, for kedge plan

@@ -113,8 +113,8 @@ ACCEPTS = (
         _NO_NAME,
     ),
     _of_site(
-        "code_volume", str, "The PersistentVolumeClaim (ReadWriteMany) for code of more than 8 MiB; "
-        "kedge does not write it yet, and refuses such code.", _NAME, _NO_NAME,
+        "code_volume", str, "The PersistentVolumeClaim (ReadWriteMany) for code of more than 8 MiB. Without one it is "
+        "in the driver, and the job ends with the driver's node.", _NAME, _NO_NAME,
     ),
     _time("keep", "How long a driver without `run-volume` waits to be fetched after the end of its job.", "24h"),
     _time("pending", "How long a pod may wait for a node.", "10m"),

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from kedge.contract import timestamp
-from kedge.engines.kubernetes import archives, refusals
+from kedge.engines.kubernetes import archives, code_upload, refusals
 from kedge.engines.kubernetes.access.submitted import OUTPUTS_CLAIM
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.objects import code_pieces, driver_job, labels, network_policies, pull_secret, run_objects
@@ -20,7 +20,6 @@ from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.runs.folder import Run
 
-INCOMPLETE = "kedge.io/incomplete"  # a label of the anchor until the driver's Job exists
 _ABANDONED_SEC = 3600.0  # an anchor without a Job is removed after this long: no submission takes so long
 _MIB = 1 << 20
 
@@ -31,7 +30,8 @@ class _RefusedObject(CannotRun):
 
 def submit(run: Run, plan: Plan, options: KubernetesOptions) -> None:
     """Submit a run whose orders are in its folder. CannotRun: the cluster refuses it, with its reason and what to
-    change; nothing of it is left then. If this process is killed before the end, nothing runs: the Job comes last."""
+    change; nothing of it is left then. If this process is killed before the end, no task runs: the Job comes last, and
+    after it at most the code, for which the driver waits."""
     if not options.image:
         raise CannotRun("no runtime image is named: set registry or engines.kubernetes.image in the site's file")
     seed, code = archives.seed(run), _code(run)
@@ -46,12 +46,12 @@ def submit(run: Run, plan: Plan, options: KubernetesOptions) -> None:
 def _code(run: Run) -> bytes:
     """The archive of the job's code. CannotRun: it is too large."""
     try:
-        return archives.code(run, code_pieces.LARGEST_CODE)
+        return archives.code(run, code_upload.LARGEST)
     except archives.TooLarge:
         raise CannotRun(
-            f"the job's code has more than {code_pieces.LARGEST_CODE // _MIB} MiB (compressed), which is too much for "
-            "ConfigMaps of Kubernetes: name what the job does not need in .kedgeignore, put data in a storage, or code "
-            "into the image"
+            f"the job's code has more than {code_upload.LARGEST // _MIB} MiB (compressed), which is too much for "
+            "a job on Kubernetes: name what the job does not need in .kedgeignore, put data in a storage, or code into "
+            "the image"
         ) from None
 
 
@@ -71,16 +71,18 @@ def _create_all(api: KubernetesApi, run: Run, plan: Plan, options: KubernetesOpt
         for obj in _others(run, plan, options, owner, seed, code):
             _created(api, obj)
         files.write(files.job, job | {"uid": owner.uid})
+        if _is_sent(code):
+            code_upload.send(api, names, code)
     except BaseException as error:
         if anchor or not isinstance(error, _RefusedObject):  # a refused anchor may be that of somebody else
             _undo(api, names.anchor, anchor)
         raise
     with suppress(ApiError):  # the next submission does it
-        api.patch("ConfigMap", names.anchor, {"metadata": {"labels": {INCOMPLETE: None}}})
+        api.patch("ConfigMap", names.anchor, {"metadata": {"labels": {labels.INCOMPLETE: None}}})
 
 
 def _incomplete(anchor: dict[str, Any]) -> dict[str, Any]:
-    anchor["metadata"]["labels"] = {**anchor["metadata"]["labels"], INCOMPLETE: "true"}
+    anchor["metadata"]["labels"] = {**anchor["metadata"]["labels"], labels.INCOMPLETE: "true"}
     return anchor
 
 
@@ -94,9 +96,15 @@ def _others(
     if pull_secret.is_needed(plan):
         files = run.cluster
         yield pull_secret.pull_secret(owner, plan, files.read(files.secrets)["texts"])
-    yield from code_pieces.code_pieces(owner, code)
+    if not _is_sent(code):
+        yield from code_pieces.code_pieces(owner, code)
     yield run_objects.address(owner, {})
-    yield driver_job.driver_job(owner, options, str(options.image))
+    yield driver_job.driver_job(owner, options, str(options.image), takes_code=_is_sent(code))
+
+
+def _is_sent(code: bytes) -> bool:
+    """Whether the code is too large for ConfigMaps."""
+    return len(code) > code_pieces.LARGEST_CODE
 
 
 def _created(api: KubernetesApi, obj: dict[str, Any]) -> dict[str, Any]:
@@ -117,12 +125,12 @@ def _undo(api: KubernetesApi, name: str, anchor: dict[str, Any] | None) -> None:
 def _sweep(api: KubernetesApi) -> None:
     """Remove what submitters have left that were killed a good while ago."""
     with suppress(ApiError):
-        for anchor in api.list("ConfigMap", {labels.MANAGED_BY: labels.KEDGE, INCOMPLETE: "true"})[0]:
+        for anchor in api.list("ConfigMap", {labels.MANAGED_BY: labels.KEDGE, labels.INCOMPLETE: "true"})[0]:
             head = anchor["metadata"]
             if time.time() - _made(head) < _ABANDONED_SEC:
                 continue
             if api.get("Job", RunNames(head["name"]).driver):
-                api.patch("ConfigMap", head["name"], {"metadata": {"labels": {INCOMPLETE: None}}})
+                api.patch("ConfigMap", head["name"], {"metadata": {"labels": {labels.INCOMPLETE: None}}})
             else:
                 api.delete("ConfigMap", head["name"], uid=head["uid"])
 

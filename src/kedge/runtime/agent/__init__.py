@@ -11,6 +11,7 @@ pod             its start in the pod of a task
 pod_agent       what it does there
 pod_files       what it writes for the supervisor there
 pod_code        unpacks the job's code there
+pod_code_fetch  fetches it from the controller, if it is large
 prepare_pod     program: prepares the pod, before its containers start
 pod_supervisor  the supervisor in the other container
 state           what a new agent needs to go on

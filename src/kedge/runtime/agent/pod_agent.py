@@ -3,12 +3,13 @@ can only ask for what it does itself elsewhere. A pod has one task attempt."""
 
 from __future__ import annotations
 
+import importlib
 import os
 
 from kedge import untrusted
 from kedge.light import signal
 from kedge.light.contextlib import suppress
-from kedge.light.types import Any, Callable, Mapping
+from kedge.light.types import TYPE_CHECKING, Any, Callable, Mapping
 from kedge.link import messages, pod_folders
 from kedge.link.frames import LinkFrame
 from kedge.runtime import control
@@ -18,6 +19,9 @@ from kedge.runtime.agent.keeper import AgentTask
 from kedge.runtime.agent.node_folders import NodeFolders
 from kedge.runtime.agent.pod_supervisor import PodSupervisor
 from kedge.runtime.process.loop import Loop
+
+if TYPE_CHECKING:
+    from kedge.runtime.agent.pod_code_fetch import CodeFetch
 
 _EARLY = "the supervisor ended before it got its task"
 
@@ -31,6 +35,7 @@ class PodAgent(Agent):
         assert task.pod
         self._root, self._killed = task.pod.root, False
         self._wanted_ports: dict[str, int] | None = None
+        self._code: CodeFetch | None = None
         self._attempt_folder = -1  # a descriptor: the task can put something else at the path
         self._supervisor = PodSupervisor(
             loop, task.pod, pod_files.paths(self._root), self._event, lambda: self._room() > 0, self._there, self._gone
@@ -44,19 +49,41 @@ class PodAgent(Agent):
 
     def command(self, frame: LinkFrame) -> None:
         """Do what the controller asks."""
-        if frame.kind in (messages.FINISH, messages.REFUSED):
+        if frame.kind == messages.RESERVE and "code" in frame.header:
+            self._fetch_code(frame.header["code"])
+        elif frame.kind == messages.CODE and self._code:
+            self._code.take(frame)
+        elif frame.kind in (messages.FINISH, messages.REFUSED):
             self._kill()  # the keeper, which ends what is left elsewhere, cannot
         super().command(frame)
 
     def _there(self) -> None:
         self._save(pid=1)
-        if self._wanted_ports is not None:
-            self._reserve(self._wanted_ports)
+        self._answer_reserve()
 
     def _reserve(self, counts: dict[str, int]) -> None:
         self._wanted_ports = counts
-        if self.state.pid is not None:
+        if self.state.pid is None or (self._code and not self._code.done):
+            return
+        if self._code and self._code.error:
+            self._send(messages.RESERVED, {"error": f"node {self._task.node}: {self._code.error}"})
+        else:
             super()._reserve(counts)
+
+    def _fetch_code(self, offered: Mapping[str, Any]) -> None:
+        """Before the answer to RESERVE. It may come again, from another controller."""
+        if self._code is None:
+            module = importlib.import_module("kedge.runtime.agent.pod_code_fetch")  # few jobs have so much code
+            self._code = module.CodeFetch(self._root, offered, self._loop, self._want_code, self._answer_reserve)
+        self._code.ask()
+
+    def _want_code(self, offset: int) -> None:
+        self._send(messages.CODE_WANTED, {"offset": offset})
+
+    def _answer_reserve(self) -> None:
+        """If it was asked: something has come that the answer waited for."""
+        if self._wanted_ports is not None:
+            self._reserve(self._wanted_ports)
 
     def _at_its_place(self, start: Mapping[str, Any]) -> Mapping[str, Any]:
         return pod_files.on_pod(start, self._root)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import shutil
 import tarfile
 import zlib
 
 from kedge.light.types import NamedTuple
+from kedge.link import pod_folders
 
 _PIECE = 1 << 20
 Mode = int
@@ -27,6 +29,16 @@ SHARED = CodeModes(0o444, 0o222)  # the task starts in it
 
 class CodeDamaged(Exception):
     """The pieces do not make an archive that can be unpacked."""
+
+
+def install(root: str, pieces: str, code: str, *, shared: bool) -> None:
+    """Unpack the folder `code` to where the task starts, or to where the supervisor copies it from. `root` stands
+    before the paths of a pod. CodeDamaged, OSError."""
+    target = f"{root}{pod_folders.SCRIPTS}/{code}" if shared else root + pod_folders.SNAPSHOT
+    if os.path.lexists(target):
+        shutil.rmtree(target)  # somebody before was ended in the middle
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    unpack(pieces, code, target, SHARED if shared else COPIED)
 
 
 def unpack(pieces: str, code: str, target: str, modes: CodeModes) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 
 from kedge.file_copies import copy_content
@@ -52,7 +51,8 @@ def main(argv: Sequence[str]) -> int:
         _install(options.bundle, options.root + pod_folders.BUNDLE)
         _lay_out(options.root)
         if options.code:
-            _unpack(options)
+            pieces = options.root + pod_folders.CODE_PIECES
+            pod_code.install(options.root, pieces, options.code, shared=options.shares_code)
     except (ValueError, KeyError, pod_code.CodeDamaged) as error:
         return _failed(str(error))
     except OSError as error:
@@ -119,17 +119,6 @@ def _make(path: str, mode: int) -> None:
     os.makedirs(path, exist_ok=True)
     with suppress(PermissionError):  # it is another volume's, whose owner has set its mode
         os.chmod(path, mode)
-
-
-def _unpack(options: PrepareOptions) -> None:
-    """Unpack the code to where the task starts, or to where the supervisor copies it from."""
-    scripts = f"{options.root}{pod_folders.SCRIPTS}/{options.code}"
-    target = scripts if options.shares_code else options.root + pod_folders.SNAPSHOT
-    if os.path.lexists(target):
-        shutil.rmtree(target)  # a container before was ended in the middle
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    modes = pod_code.SHARED if options.shares_code else pod_code.COPIED
-    pod_code.unpack(options.root + pod_folders.CODE_PIECES, options.code, target, modes)
 
 
 def _failed(why: str) -> int:

@@ -53,9 +53,8 @@ def fetch(run: Run, *, logs: bool = False, outputs: tuple[str, ...] = (), patien
     """Fetch what is new: the records of the run; its logs, if they are wanted; and of its outputs those below these
     folders. Returns why that was not possible; empty if it was."""
     try:
-        _fetch_copy(run, logs, outputs, patience_sec)
-        if outputs:
-            _fetch_kept(run, outputs)
+        kept = bool(outputs) and _fetch_kept(run, outputs)
+        _fetch_copy(run, logs, () if kept else outputs, patience_sec)
     except (CannotRun, OSError) as error:
         return str(error)
     return ""
@@ -70,12 +69,13 @@ def _fetch_copy(run: Run, logs: bool, outputs: tuple[str, ...], patience_sec: fl
         _fetch_part(run, OUTPUTS, CopyOrder(records=False, logs=False, outputs=outputs), patience_sec)
 
 
-def _fetch_kept(run: Run, outputs: tuple[str, ...]) -> None:
-    """Fetch outputs from the site's volume, if they are there."""
+def _fetch_kept(run: Run, outputs: tuple[str, ...]) -> bool:
+    """Fetch outputs from the site's volume. False: they are not there."""
     found = SubmittedRun(run)
-    if job := _keeping(found):
-        for each in outputs:
-            _kept().fetch_on_claim(found, job, each and f"{each}/{OUTPUT_DIR}")
+    job = _keeping(found)
+    for each in outputs if job else ():
+        _kept().fetch_on_claim(found, job, each and f"{each}/{OUTPUT_DIR}")
+    return job is not None
 
 
 def _keeping(found: SubmittedRun) -> dict[str, Any] | None:

@@ -94,7 +94,7 @@ class ProgramOutput:
     def check(self) -> None:
         """CannotRun: the program has failed."""
         if self._stream.exit_code:
-            why = one_line(self._errors.decode(errors="replace").strip().rpartition("\n")[2])
+            why = one_line(self._errors.decode(errors="replace").strip().partition("\n")[0])
             raise CannotRun(f"{self._whose} cannot be read: {why or f'exit code {self._stream.exit_code}'}")
 
     def _next(self) -> bytes | None:

@@ -9,7 +9,7 @@ from kedge.engines.kubernetes.access import reader_pod
 from kedge.engines.kubernetes.access.file_source import BUSYBOX, ProgramOutput
 from kedge.engines.kubernetes.access.submitted import SubmittedRun
 from kedge.engines.kubernetes.api import ApiError
-from kedge.engines.kubernetes.objects import driver_job, pod_paths, task_volumes
+from kedge.engines.kubernetes.objects import code_pieces, driver_job, pod_paths, task_volumes
 from kedge.errors import CannotRun
 
 # Prints the owners of what cannot be removed.
@@ -39,6 +39,7 @@ def remove(found: SubmittedRun, job: dict[str, Any], anchor: dict[str, Any]) -> 
 def _folders(found: SubmittedRun) -> Iterator[tuple[str, str]]:
     """The volumes of a driver, and the run's folders there."""
     yield driver_job.RUN, f"{pod_paths.JOBS}/{found.run.id}"
+    yield driver_job.CODE, f"{pod_paths.CODE_VOLUME}/{code_pieces.folder(found.names.name)}"
     yield driver_job.OUTPUTS, f"{pod_paths.OUTPUTS_VOLUME}/{task_volumes.kept_folder(found.names.name)}"
 
 

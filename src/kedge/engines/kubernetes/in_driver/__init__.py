@@ -17,6 +17,8 @@ log_facts        what else a second driver must know
 task_pods        the tasks as pods: one for each task attempt
 attempt_pod      what is known of one
 pod_plans        the objects of tasks
+code_archive     waits for the job's code, if that is large
+code_server      the link, through which tasks can fetch it
 outputs_volume   their folders on the site's volume
 pod_calls        creates and deletes them
 pod_queue        what a queue does with them

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from typing import Any
 
 from kedge.engines.base import JobOutcome
-from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.own_addresses import own_addresses
 from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller import resume
@@ -17,8 +16,9 @@ from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.kubernetes.api import ApiError
-from kedge.engines.kubernetes.in_driver import leaving, pod_queue
+from kedge.engines.kubernetes.in_driver import code_archive, leaving, pod_queue
 from kedge.engines.kubernetes.in_driver.backend import KubernetesBackend
+from kedge.engines.kubernetes.in_driver.code_server import CodeServer
 from kedge.engines.kubernetes.in_driver.driver_pod import DriverPod
 from kedge.engines.kubernetes.in_driver.driver_stops import DriverStops
 from kedge.engines.kubernetes.in_driver.pod_plans import RunPodPlans, place_of
@@ -32,6 +32,7 @@ from kedge.link.keys import LinkKeys
 from kedge.open_files import raise_limit
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
+from kedge.runs import status
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.spec.units import seconds
@@ -50,11 +51,17 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here
 
     def body(stops: Stops, log: JobLog, stack: ExitStack) -> JobOutcome:
         raise_limit()
-        server = LinkServer(
+        server = CodeServer(
             keys, lambda *task: backend.expects(*task), here.controller, unreachable_sec=settings.unreachable_sec
         )
         _tell_address(here, run, server.port)
         place = place_of(here, plan, chosen, server.port, keys.certificate)
+        if code_archive.needs_archive(plan, place):
+            archive = code_archive.awaited(here)
+            note = code_archive.note(archive, chosen)
+            if note and note not in status.read(run).notes:  # an earlier driver has said it
+                log(JobEvent.NOTE, text=note)
+            server.offer(archive, plan)
         pods = TaskPods(
             here.api, labels.of_component(here.owner.name, labels.TASK), here.owner.uid,
             RunPodPlans(plan, chosen, place), RunPodWords(chosen), here.decisions,

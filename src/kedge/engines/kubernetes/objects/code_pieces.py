@@ -10,6 +10,7 @@ from kedge.light.types import Any
 
 LARGEST_PIECE = 900 << 10  # bytes
 LARGEST_CODE = 8 << 20  # bytes of the archive; more burdens etcd
+ARCHIVE = "code.tar.gz"  # what is larger, in the folder of the run on a volume
 
 
 def code_pieces(owner: ObjectOwner, archive: bytes) -> tuple[dict[str, Any], ...]:
@@ -33,6 +34,11 @@ def piece_count(size: int) -> int:
     if size > LARGEST_CODE:
         raise ValueError(f"{size} bytes of code are too many for ConfigMaps")
     return -(-size // LARGEST_PIECE)
+
+
+def folder(name: str) -> str:
+    """The folder of a run on the volume with its code, which has ARCHIVE alone."""
+    return f"{name}.code"
 
 
 def key(number: int) -> str:

@@ -11,7 +11,7 @@ from kedge.light.types import Any
 
 HOSTNAME = "driver"
 CONTAINER = "driver"
-RUN, OUTPUTS = "run", "outputs"  # its volumes with files of the run
+RUN, OUTPUTS, CODE = "run", "outputs", "code"  # its volumes with files of the run
 RESTARTS = 1_000_000  # of the container, and of the pod where its node is gone: nothing of Kubernetes gives up
 GONE_NODE_SEC = 30  # until the pod of a node that does not answer is replaced, instead of 300
 GRACE_SEC = 60
@@ -25,8 +25,11 @@ _FIELDS = {
 _NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-def driver_job(owner: ObjectOwner, options: KubernetesOptions, image: str) -> dict[str, Any]:
-    """The Job; `image` is the runtime's. Its Secret must exist before."""
+def driver_job(
+    owner: ObjectOwner, options: KubernetesOptions, image: str, *, takes_code: bool = False
+) -> dict[str, Any]:
+    """The Job; `image` is the runtime's. Its Secret must exist before. With `takes_code` it has a volume for the code
+    of the job, which is then sent to it."""
     name = RunNames(owner.name).driver
     head = metadata(owner, name, labels.DRIVER)
     if not (options.restricted or options.run_as_user):
@@ -41,7 +44,7 @@ def driver_job(owner: ObjectOwner, options: KubernetesOptions, image: str) -> di
             "backoffLimit": RESTARTS,
             "template": {
                 "metadata": {"labels": head["labels"], "annotations": {**head["annotations"], **_texts()}},
-                "spec": _spec(owner, options, image),
+                "spec": _spec(owner, options, image, takes_code),
             },
         },
     }
@@ -52,7 +55,7 @@ def _texts() -> dict[str, str]:
     return {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
 
-def _spec(owner: ObjectOwner, options: KubernetesOptions, image: str) -> dict[str, Any]:
+def _spec(owner: ObjectOwner, options: KubernetesOptions, image: str, takes_code: bool) -> dict[str, Any]:
     secrets = {"imagePullSecrets": [{"name": name} for name in options.pull_secrets]} if options.pull_secrets else {}
     return {
         "restartPolicy": "OnFailure",
@@ -64,11 +67,12 @@ def _spec(owner: ObjectOwner, options: KubernetesOptions, image: str) -> dict[st
         **_placing(options),
         "securityContext": _pod_security(options),
         **secrets,
-        "containers": [_container(owner, options, image)],
+        "containers": [_container(owner, options, image, takes_code)],
         "volumes": [
             {"name": "seed", "secret": {"secretName": RunNames(owner.name).driver_secret, "defaultMode": 0o440}},
-            {"name": RUN, **(_claim(options.run_volume) if options.run_volume else {"emptyDir": {}})},
+            {"name": RUN, **_claim(options.run_volume)},
             *([{"name": OUTPUTS, **_claim(options.outputs_volume)}] if options.outputs_volume else ()),
+            *([{"name": CODE, **_claim(options.code_volume)}] if takes_code else ()),
         ],
     }
 
@@ -85,8 +89,8 @@ def _placing(options: KubernetesOptions) -> dict[str, Any]:
     return selector | priority | {"tolerations": [*gone, *map(scheduling.toleration, options.tolerations)]}
 
 
-def _claim(name: str) -> dict[str, Any]:
-    return {"persistentVolumeClaim": {"claimName": name}}
+def _claim(name: str | None) -> dict[str, Any]:
+    return {"persistentVolumeClaim": {"claimName": name}} if name else {"emptyDir": {}}
 
 
 def _pod_security(options: KubernetesOptions) -> dict[str, Any]:
@@ -99,7 +103,7 @@ def _pod_security(options: KubernetesOptions) -> dict[str, Any]:
     }
 
 
-def _container(owner: ObjectOwner, options: KubernetesOptions, image: str) -> dict[str, Any]:
+def _container(owner: ObjectOwner, options: KubernetesOptions, image: str, takes_code: bool) -> dict[str, Any]:
     amounts = {"cpu": options.driver_cpu, "memory": options.driver_memory}
     resources = {"requests": amounts, "limits": dict(amounts)}
     command = (*pod_paths.DRIVER_COMMAND, f"{pod_paths.JOBS}/{owner.run_id}")
@@ -109,5 +113,6 @@ def _container(owner: ObjectOwner, options: KubernetesOptions, image: str) -> di
             mount("seed", pod_paths.SEED_FOLDER, read_only=True),
             mount(RUN, pod_paths.JOBS),
             *([mount(OUTPUTS, pod_paths.OUTPUTS_VOLUME)] if options.outputs_volume else ()),
+            *([mount(CODE, pod_paths.CODE_VOLUME)] if takes_code else ()),
         ],
     }

@@ -41,6 +41,7 @@ REQUESTS = "kedge.io/requests"  # of the anchor: what the owner asks of the driv
 FETCHED = "kedge.io/fetched"  # of the anchor: the client has everything
 ENDED = "kedge.io/ended"  # of the anchor: how the job ended
 TASK_USERS = "kedge.io/task-users"  # of the driver's Job: who owns the files of tasks, if that is not the driver
+INCOMPLETE = "kedge.io/incomplete"  # a label of the anchor until everything of the run is there
 ANY_USER = "any"  # its value: root, too
 
 

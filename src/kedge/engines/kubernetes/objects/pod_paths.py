@@ -25,10 +25,10 @@ from kedge.link.pod_folders import (
 
 __all__ = [
     "ADDRESS_FILE", "ADDRESS_FOLDER", "AGENT_COMMAND", "AGENT_FOLDER", "BUNDLE", "CODE_OPTION", "CODE_PIECES",
-    "CONTROL", "DRIVER_COMMAND", "IMAGE_BUNDLE", "JOBS", "JOB_FOLDER", "JOIN_COMMAND", "LOGS", "NODE_VARIABLE",
-    "ORDERS_VARIABLE", "OUTPUT", "OUTPUTS_VOLUME", "PAI", "PEERS", "PREPARE_COMMAND", "SCRIPTS", "SECRETS", "SEED",
-    "SEED_FOLDER", "SERVE_COMMAND", "SHARED", "SHARED_CODE_OPTION", "SNAPSHOT", "SPEC", "STATUS", "SUPERVISOR_COMMAND",
-    "TOKEN_FILE", "TOKEN_FOLDER", "TOKEN_KEY",
+    "CODE_VOLUME", "CONTROL", "DRIVER_COMMAND", "IMAGE_BUNDLE", "JOBS", "JOB_FOLDER", "JOIN_COMMAND", "LOGS",
+    "NODE_VARIABLE", "ORDERS_VARIABLE", "OUTPUT", "OUTPUTS_VOLUME", "PAI", "PEERS", "PREPARE_COMMAND", "SCRIPTS",
+    "SECRETS", "SEED", "SEED_FOLDER", "SERVE_COMMAND", "SHARED", "SHARED_CODE_OPTION", "SNAPSHOT", "SPEC", "STATUS",
+    "SUPERVISOR_COMMAND", "TOKEN_FILE", "TOKEN_FOLDER", "TOKEN_KEY",
 ]  # fmt: skip
 
 IMAGE_BUNDLE = "/opt/kube-runtime/kedge"  # in the runtime's image: kedge.bundle.tree.BUNDLE
@@ -41,6 +41,7 @@ ADDRESS_FOLDER = pod_folders.ADDRESS_FILE.rpartition("/")[0]
 SEED_FOLDER = "/kedge/seed"
 SEED = f"{SEED_FOLDER}/seed.tar.gz"
 JOBS = "/kedge/jobs"  # with the run folder
+CODE_VOLUME = "/kedge/code-volume"  # the site's volume for the code of all runs, or one of the driver alone
 OUTPUTS_VOLUME = "/kedge/outputs"  # the site's volume with the outputs of all runs
 
 ORDERS_VARIABLE = "KEDGE_AGENT_ORDERS"

@@ -85,8 +85,9 @@ def _prepare(
     plan: Plan, role: RolePlan, volumes: PodVolumes, options: KubernetesOptions, place: PodPlace
 ) -> dict[str, Any]:
     """It may take what the task will have, since it ends before the task starts."""
-    code = (pod_paths.CODE_OPTION, role.code) if role.code else ()
-    shared = (pod_paths.SHARED_CODE_OPTION,) if role.code and plan.shares_code else ()
+    is_here = role.code and (place.code_pieces or place.code_on_volume)  # otherwise the agent fetches it
+    code = (pod_paths.CODE_OPTION, str(role.code)) if is_here else ()
+    shared = (pod_paths.SHARED_CODE_OPTION,) if is_here and plan.shares_code else ()
     command = (*pod_paths.PREPARE_COMMAND, *code, *shared)
     wanted = role.resources
     resources = own_containers.fixed(max(wanted.cpu, AGENT_CPU), max(wanted.memory_mb, AGENT_MEMORY_MB))

@@ -108,7 +108,7 @@ def _add_code(found: PodVolumes, role: RolePlan, options: KubernetesOptions, pla
         return
     name, below = place.owner.name, ""
     if place.code_on_volume:
-        volume, below = _add(found, storages.claim(str(options.code_volume))), name
+        volume, below = _add(found, storages.claim(str(options.code_volume))), code_pieces.folder(name)
     else:
         volume = _add(found, code_pieces.volume(name, place.code_pieces))
     found.prepare.append(mount(volume, pod_paths.CODE_PIECES, read_only=True, below=below))
