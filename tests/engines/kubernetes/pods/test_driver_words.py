@@ -62,6 +62,13 @@ def test_its_pod(found: Any, words: str) -> None:
     assert words in said if words else said == ""
 
 
+def test_a_job_that_is_held_back() -> None:
+    held = {**JOB, "spec": {"suspend": True}}
+    assert "waits for Kueue or whoever suspends Jobs that name no queue" in driver_words.why_not_running(held, [])
+    queued = {**held, "metadata": {"name": "r-driver", "labels": {"kueue.x-k8s.io/queue-name": "default"}}}
+    assert "suspended: it waits in the queue default; a driver should" in driver_words.why_not_running(queued, [])
+
+
 def test_its_job() -> None:
     assert driver_words.why_not_running(None, []) == "the Job of its driver does not exist (any more)"
     assert "not created the pod" in driver_words.why_not_running(JOB, [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from kedge.engines.kubernetes.objects import scheduling
 from kedge.engines.kubernetes.pods import fields, waiting
 from kedge.engines.kubernetes.pods.fields import Fields
 
@@ -46,11 +47,23 @@ def why_not_running(
     if failed.get("status") == "True":
         said = fields.one_line(failed.get("message")) or str(failed.get("reason") or "")
         return f"Kubernetes has given its driver up: {said}; kubectl logs job/{job['metadata']['name']} may say why"
+    if (job.get("spec") or {}).get("suspend"):
+        return _suspended(job)
     pod = max(pods, key=lambda each: fields.seconds(each["metadata"].get("creationTimestamp")) or 0.0, default=None)
     if pod is None:
         found = fields.last_event(job_events, "FailedCreate")
         return refusal(str(found.get("message"))) if found else "Kubernetes has not created the pod of its driver yet"
     return _of_pod(pod, pod_events)
+
+
+def _suspended(job: Fields) -> str:
+    """Kueue can be told to hold Jobs that name no queue, and to put them into one that is called `default`."""
+    queue = (job["metadata"].get("labels") or {}).get(scheduling.QUEUE)
+    where = f"waits in the queue {queue}" if queue else "waits for Kueue or whoever suspends Jobs that name no queue"
+    return (
+        f"the Job of its driver is suspended: it {where}; a driver should wait in no queue: have the site's "
+        "administrator exempt Jobs with the label kedge.io/component=driver, or their namespace"
+    )
 
 
 def _of_pod(pod: Fields, events: Sequence[Fields]) -> str:
