@@ -284,6 +284,13 @@ class TaskPlaced(NamedTuple):
     address: str
 
 
+class HeldInQueue(NamedTuple):
+    """A queue has held all tasks of the job attempt for so many seconds more: they count for no time limit."""
+
+    task: Task
+    seconds: float
+
+
 class TaskUnreachable(NamedTuple):
     """A task has not been heard of for a while; `text` says since when and where it was. That is no end."""
 
@@ -316,6 +323,7 @@ Update = (
     | ServiceEnded
     | PreemptionNotice
     | TaskPlaced
+    | HeldInQueue
     | TaskUnreachable
     | TaskReachable
     | Ended

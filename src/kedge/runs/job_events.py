@@ -42,6 +42,7 @@ class JobEvent(StrEnum):
     BARRIER_PASSED = "barrier-passed"
     # role, index, text: why a task that was launched does not run yet; null: it does, or will in a moment
     TASK_WAITING = "task-waiting"
+    TIME_STOOD_STILL = "time-stood-still"  # waited_sec: a queue held all tasks so long, which counts for no time limit
     TASK_UNREACHABLE = "task-unreachable"  # role, index, text: it has not been heard of, which is no end
     TASK_REACHABLE = "task-reachable"  # role, index: it has been heard of again
     # state, job: its number there, why: the scheduler's term, text: the same in words, until: its expected start, or

@@ -21,6 +21,7 @@ from kedge.contract import COMMAND_FAILED, SUCCEEDED, Report
 from kedge.engines.base import (
     Deadline,
     Ended,
+    HeldInQueue,
     HookRetrying,
     LimitReached,
     PreemptionNotice,
@@ -41,7 +42,7 @@ Happening = Update | Callable[[], object]
 
 _UPDATES = (
     Started, TaskHeld, HookRetrying, LimitReached, StopAnnounced, ServiceStarted, ServiceEnded, PreemptionNotice,
-    TaskPlaced, TaskUnreachable, TaskReachable, Ended,
+    TaskPlaced, HeldInQueue, TaskUnreachable, TaskReachable, Ended,
 )  # fmt: skip
 _THEN = "2026-01-01T00:00:00.000000000Z"
 

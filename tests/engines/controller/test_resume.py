@@ -89,6 +89,15 @@ def test_time_without_a_place_counts_for_no_limit(read) -> None:
     assert found.limits.job_left() == pytest.approx(3400, abs=SLACK)
 
 
+def test_time_in_a_queue_counts_for_no_limit(read) -> None:
+    held: Events = [(2000, JobEvent.TIME_STOOD_STILL, {"waited_sec": 500.0})] * 2
+    found = read(LAUNCHED + held, limited(plan(), job=4000.0, role=3500.0))
+    assert found.limits.job_left() == pytest.approx(1400, abs=SLACK)
+    (_, of_role) = found.limits.start(A)
+    assert of_role.end is not None
+    assert of_role.end - time.monotonic() == pytest.approx(1500, abs=SLACK)
+
+
 def test_the_controllers_last_sign_of_life_may_be_later_than_its_last_event(read, tmp_path: Path) -> None:
     files = Run(tmp_path).cluster
     files.make()

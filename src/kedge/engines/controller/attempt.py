@@ -25,6 +25,7 @@ from kedge.diagnose.model import UNKNOWN
 from kedge.engines.base import (
     Backend,
     Ended,
+    HeldInQueue,
     HookRetrying,
     LimitReached,
     PreemptionNotice,
@@ -250,6 +251,8 @@ class Attempt:
                 self._end_hold()
         elif isinstance(update, TaskHeld):
             self._held(update)
+        elif isinstance(update, HeldInQueue):
+            self._limits.stood_still(update.seconds)
         elif event := _FACTS.get(type(update)):
             self._emit_facts(event, update)
         elif isinstance(update, LimitReached):

@@ -90,6 +90,9 @@ class _ProgressFold:
             self._requeued(Allocation(event["allocation"], event["cause"], event["why"]), event["waited_sec"])
             self._allocation = event["allocation"]
 
+    def stood_still(self, event: Event) -> None:
+        self._made.limits.stood_still(float(event["waited_sec"]))
+
     def attempt_started(self, event: Event) -> None:
         if not self._record.begun and event["attempt"] == 0:
             self._made.limits.began(self._moment())
@@ -198,6 +201,7 @@ def _last_heartbeat(run: Run) -> float:
 
 _HANDLERS: dict[str, Callable[[_ProgressFold, Event], None]] = {
     JobEvent.CONTROLLER_RESTARTED: _ProgressFold.restarted,
+    JobEvent.TIME_STOOD_STILL: _ProgressFold.stood_still,
     JobEvent.ATTEMPT_STARTED: _ProgressFold.attempt_started,
     JobEvent.TASK_LAUNCHED: _ProgressFold.launched,
     JobEvent.TASK_RETRYING: _ProgressFold.retrying,

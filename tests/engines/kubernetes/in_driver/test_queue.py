@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kedge.contract import TaskTimeLimit
 from kedge.plan.model import Plan
 from kedge.runs.job_events import JobEvent
 from kedge.states import State
@@ -40,21 +42,24 @@ def queued(folder: Path, job: Plan, room: int, version: str = "v1beta1", **optio
 
 
 def test_a_gang_waits_for_all_its_places_and_says_why(tmp_path: Path) -> None:
-    """For longer than its tasks may wait for each other, and for a node."""
-    with queued(tmp_path, plan("true", 3), 2, barrier="8s", pending="1s") as scene:
+    """For longer than its tasks may wait for each other, and for a node, and than the job may run."""
+    limited = replace(plan("true", 3), time_limit=TaskTimeLimit("extras.kedge.timeLimit", 8.0))
+    with queued(tmp_path, limited, 2, barrier="8s", pending="1s") as scene:
         driver = scene.run.start(scene.run.new_pod())
         scene.wait_for_note("waiting in queue team: couldn't assign flavors")
         end = time.monotonic() + 9
         wait_until(lambda: time.monotonic() > end, 60)
         assert scene.kueue.used("team") == 0
         assert scene.run.kubelet.started == [], "two of three pods are of no use"
-        assert scene.run.count(JobEvent.TASK_COMPLETED) == 0
+        assert scene.run.count(JobEvent.TASK_COMPLETED) == scene.run.count(JobEvent.TIME_LIMIT_REACHED) == 0
         scene.kueue.set_quota("team", 3)
         assert scene.run.finish(driver).state == State.SUCCEEDED
         assert len([note for note in scene.notes() if "waiting in queue" in note]) == 1
         assert any("the queue team has admitted the job after" in note for note in scene.notes())
         assert scene.run.kubelet.pods() == []
         assert scene.kueue.workloads() == []
+        stood = [each["waited_sec"] for each in scene.run.recorded() if each["event"] == JobEvent.TIME_STOOD_STILL]
+        assert sum(stood) > 8
 
 
 def test_the_newer_api_of_kueue_is_spoken_as_well(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from kedge.contract import Report
-from kedge.engines.base import Deadline, Task, Update
+from kedge.engines.base import Deadline, HeldInQueue, Task, Update
 from kedge.engines.cluster.backend import ClusterBackend
 from kedge.engines.cluster.member import Member
 from kedge.engines.controller.reports import Launch
@@ -16,10 +16,12 @@ from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.kubernetes.in_driver.decision_log import DecisionLog
 from kedge.engines.kubernetes.in_driver.pod_queue import PodQueue
 from kedge.engines.kubernetes.in_driver.requests import AnchorWatch
+from kedge.runs.job_events import JobEvent
 from kedge.untrusted import read_json
 
 # Between two writes of the decision log while much is decided, so that a thousand starts are few writes.
 _BATCH_SEC = 0.05
+_RECORDED_SEC = 300.0
 _LARGEST_REPORT = 64 << 10  # bytes in the decision log
 
 
@@ -32,6 +34,8 @@ class KubernetesBackend(ClusterBackend):
         self._decisions, self._anchor, self._stops = decisions, anchor, stops
         self._deferred: list[Callable[[], None]] = []
         self._written = 0.0
+        self._held_since: float | None = None  # by time.monotonic(): when it was last seen that all tasks are held
+        self._stood_sec = 0.0  # not recorded yet
         self._selector.register(anchor, 1)  # EVENT_READ
         self.heartbeat.before = decisions.check
 
@@ -82,12 +86,27 @@ class KubernetesBackend(ClusterBackend):
         return super().poll()
 
     def _wait_for_queue(self) -> None:
-        """The time of tasks to come together begins when their queue lets the first of them go."""
-        now = time.monotonic()
+        """The time of tasks to come together begins when their queue lets the first of them go. Until then no time
+        limit counts, either."""
+        now, held_since = time.monotonic(), self._held_since
+        self._held_since = now if self._queue.holds_all else None
+        if held_since is not None:
+            self._stand_still(now - held_since)
         if self._queue.holds_all:
             self._gate.put_off(now)
         for task in self._queue.held:
             self._members[task].place_by = now + self._settings.barrier_sec
+
+    def _stand_still(self, seconds: float) -> None:
+        self._stood_sec += seconds
+        self._updates.append(HeldInQueue(next(iter(self._members)), seconds))
+        for member in self._members.values():
+            member.deadlines = tuple(
+                each if each.end is None else each._replace(end=each.end + seconds) for each in member.deadlines
+            )
+        if self._held_since is None or self._stood_sec >= _RECORDED_SEC:  # a next driver must know most of it
+            self._emit(JobEvent.TIME_STOOD_STILL, waited_sec=round(self._stood_sec, 3))
+            self._stood_sec = 0.0
 
     def retrying(self) -> None:
         """The job is tried again, which is recorded: until then it holds nothing of the cluster."""
