@@ -19,7 +19,8 @@ class InvalidFramework(ValueError):
 
 
 class TaskPod(NamedTuple):
-    """Where one task runs: the pod's UID and the address of its host, as far as they are known."""
+    """Where one task runs: the pod's UID and the address of its host, as far as they are known. OpenPAI's pods use the
+    network of their hosts; of pods that say they do not, the address is their own."""
 
     pod_uid: str | None
     host: str | None
@@ -78,17 +79,20 @@ def _role(role: Mapping[str, Any], statuses: Mapping[str, Mapping[str, Any]]) ->
     name, number = _text(role.get("name")), role.get("taskNumber", 1)
     if not name or type(number) is not int or number < 0:
         raise InvalidFramework("is not a framework: a task role has no name or no taskNumber")
-    template = _mapping(_mapping(_mapping(_mapping(role.get("task")).get("pod")).get("metadata")).get("annotations"))
+    pod = _mapping(_mapping(role.get("task")).get("pod"))
+    template = _mapping(_mapping(pod.get("metadata")).get("annotations"))
+    own_network = _mapping(pod.get("spec")).get("hostNetwork") is False
     tasks = {}
     for position, task in enumerate(_mappings(statuses.get(name, {}).get("taskStatuses"))):
         index = task.get("index", position)
         if type(index) is int and 0 <= index < number:
-            tasks[index] = _task(_mapping(task.get("attemptStatus")))
+            tasks[index] = _task(_mapping(task.get("attemptStatus")), own_network)
     return FrameworkRole(name, number, _schedule(name, template.get(_PORTS)), tasks)
 
 
-def _task(status: Mapping[str, Any]) -> TaskPod:
-    return TaskPod(_text(status.get("podUID")) or None, _text(status.get("podHostIP")) or None)
+def _task(status: Mapping[str, Any], own_network: bool) -> TaskPod:
+    host = (own_network and _text(status.get("podIP"))) or _text(status.get("podHostIP"))
+    return TaskPod(_text(status.get("podUID")) or None, host or None)
 
 
 def _schedule(role: str, text: Any) -> PortSchedule:

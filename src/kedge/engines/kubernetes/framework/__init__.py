@@ -22,6 +22,7 @@ checks         whether a namespace can run them
 submission     creates them
 submitted      the Framework of a run
 console_logs   what tasks print, by the API
+pod_logs       these of all pods, from when they begin
 folding        records in the run folder what has happened
 following      that for each command, or until the end of the run
 liveness       what is known of a run now

@@ -45,11 +45,19 @@ class LogPlace(NamedTuple):
     folder: Path
 
 
-def place(run: Run, role: str, index: int, attempt: int, task_attempt: int, pod: str, pod_uid: str) -> LogPlace:
-    """The place of a task attempt, whose folder is made."""
-    folder = run.task(role, index, attempt, task_attempt)
-    os.makedirs(folder / USER_ALL, mode=0o700, exist_ok=True)
-    return LogPlace(pod, pod_uid, folder)
+def folder(run: Run, role: str, index: int, attempt: int, task_attempt: int) -> Path:
+    """The folder of a task attempt, which is made."""
+    path = run.task(role, index, attempt, task_attempt)
+    os.makedirs(path / USER_ALL, mode=0o700, exist_ok=True)
+    return path
+
+
+def container_of(pod: dict[str, Any]) -> str:
+    """Whose log matters now: the user's, or that of the init phase if that has failed; empty if there is none yet."""
+    if _state(pod, APP).keys() & {"running", "terminated"}:
+        return APP
+    failed = "terminated" in _state(pod, INIT) and fields.phase(pod) == "Failed"
+    return INIT if failed else ""
 
 
 def end_of(run: Run, role: str, index: int, attempt: int, task_attempt: int) -> bytes:
@@ -66,9 +74,9 @@ class ConsoleLog:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def follow(self) -> None:
-        """Read it until the container ends, in a thread."""
-        self._thread = threading.Thread(target=self._follow, name="log", daemon=True)
+    def follow(self, pod: dict[str, Any]) -> None:
+        """Read it until the container ends, in a thread. `pod` is how it is now."""
+        self._thread = threading.Thread(target=self._follow, args=(pod,), name="log", daemon=True)
         self._thread.start()
 
     def finish(self, patience_sec: float) -> None:
@@ -88,29 +96,28 @@ class ConsoleLog:
     def fetch(self) -> None:
         """Read what there is now."""
         with suppress(ApiError):
-            self._read(follow=False)
+            if pod := self._pod():
+                self._read(pod, follow=False)
 
-    def _follow(self) -> None:
+    def _follow(self, pod: dict[str, Any] | None) -> None:
         while not self._over.is_set():
-            try:
-                if self._read(follow=True):
+            with suppress(ApiError):
+                pod = pod or self._pod()
+                if pod is None or self._read(pod, follow=True):
                     return
-            except ApiError as error:
-                if error.status == 404:  # the pod is gone
-                    return
+            pod = None
             self._over.wait(_AGAIN_SEC)
 
-    def _read(self, *, follow: bool) -> bool:
-        """Returns whether that was all: the container has ended."""
+    def _pod(self) -> dict[str, Any] | None:
         pod = self._api.get("Pod", self._where.pod)
-        if pod is None or pod["metadata"].get("uid") != self._where.pod_uid:
-            return True
-        container = APP if _has_begun(pod, APP) else INIT
-        ended = _has_ended(pod, container)
-        if container == INIT and not (ended and _has_failed(pod)):  # it is short, and matters only if it failed
+        return pod if pod and pod["metadata"].get("uid") == self._where.pod_uid else None
+
+    def _read(self, pod: dict[str, Any], *, follow: bool) -> bool:
+        """Returns whether that was all: the container had ended."""
+        container = container_of(pod)
+        if not container:
             return False
-        if not _has_begun(pod, container):
-            return False
+        ended = "terminated" in _state(pod, container)
         until = self._known()
         self._stream = self._api.printed(self._where.pod, container, follow=follow and not ended, since=until.time)
         self._take(until)
@@ -151,18 +158,6 @@ class ConsoleLog:
         path = self._files.folder / _FILE
         with self._lock, suppress(CannotRun, OSError):
             self._files.write(path, {**self._files.object(path), self._where.pod_uid: list(until)}, synced=False)
-
-
-def _has_begun(pod: dict[str, Any], name: str) -> bool:
-    return bool({"running", "terminated"} & set(_state(pod, name)))
-
-
-def _has_ended(pod: dict[str, Any], name: str) -> bool:
-    return "terminated" in _state(pod, name)
-
-
-def _has_failed(pod: dict[str, Any]) -> bool:
-    return fields.phase(pod) == "Failed"
 
 
 def _state(pod: dict[str, Any], name: str) -> dict[str, Any]:

@@ -71,6 +71,10 @@ class KnownEvents:
             case JobEvent.JOB_COMPLETED:
                 self.over = True
 
+    def has_ended(self, role: str, task: FrameworkTask, attempt: int) -> bool:
+        """Whether the end of this attempt of a task is recorded."""
+        return attempt == self.attempt and (role, task.task_index, task.attempt) in self.ended
+
 
 def _report(event: Event) -> Report | None:
     data = event.get("report")

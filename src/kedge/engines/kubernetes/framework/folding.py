@@ -5,40 +5,38 @@ what is new since the last one looked. One process at a time does (copy_state)."
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 from kedge.contract import Report
 from kedge.engines.kubernetes.framework import console_logs, event_fold, job_end, progress, task_ends
-from kedge.engines.kubernetes.framework.console_logs import ConsoleLog
 from kedge.engines.kubernetes.framework.event_fold import KnownEvents, NewEvent, TaskEnding
-from kedge.engines.kubernetes.framework.progress import FrameworkProgress, FrameworkTask
+from kedge.engines.kubernetes.framework.pod_logs import FrameworkLogs, LogKey
+from kedge.engines.kubernetes.framework.progress import FrameworkProgress
 from kedge.engines.kubernetes.framework.submitted import SubmittedFramework, remove_addons
 from kedge.errors import KedgeError
 from kedge.runs import disk_reserve, events, report
 from kedge.runs.events import EventLog
-from kedge.runs.job_events import JobEvent
-from kedge.states import State
 
 _PATIENCE_SEC = 5.0  # for another command that writes the log
 _LOG_SEC = 20.0  # for the rest of a log after its task has ended
-_LogKey = tuple[str, int, int, int]
 
 
 class FrameworkRecorder:
     """Records one run. `logs`: what tasks print is read, too; it is followed with `follow` until `close`."""
 
     def __init__(self, found: SubmittedFramework, *, logs: bool, follow: bool = False) -> None:
-        self._found, self._run, self._logs, self._follow = found, found.run, logs, follow
-        self._open: dict[_LogKey, ConsoleLog] = {}
-        self._printed = threading.Lock()
+        self._found, self._run = found, found.run
+        known = KnownEvents(events.read(self._run.events))
+        self._logs = FrameworkLogs(found, known.roles) if logs else None
+        if self._logs and follow and not known.over:
+            self._logs.follow()
 
     def close(self) -> None:
         """End the reading of logs."""
-        for log in self._open.values():
-            log.close()
+        if self._logs:
+            self._logs.close()
 
     def record(self, framework: dict[str, Any]) -> FrameworkProgress:
         """Record what is new. Returns the progress. CannotRun: the status cannot be read, or the log not be written."""
@@ -59,40 +57,21 @@ class FrameworkRecorder:
 
     def _append(self, log: EventLog, known: KnownEvents, new: Iterator[NewEvent]) -> None:
         for name, facts, sync in new:
-            if name == JobEvent.ATTEMPT_STARTED:
-                self._make_attempt(facts["attempt"])
             known.take(log.append(name, sync=sync, **facts))
 
     def _begin_logs(self, known: KnownEvents, now: FrameworkProgress) -> None:
-        """Begin to read the logs of tasks that run: before their launch is recorded, as viewers read them from then."""
-        if not self._logs:
-            return
-        for task in now.tasks:
+        """Read the logs of tasks that run: before their launch is recorded, as viewers read them from then."""
+        for task in now.tasks if self._logs else ():
             role = known.roles.get(task.role)
-            if role and task.pod and task.pod_uid and (task.started or task.attempt_state == State.FAILED):
-                self._read(role, task, now.attempt, known)
-
-    def _read(self, role: str, task: FrameworkTask, attempt: int, known: KnownEvents) -> None:
-        key = (role, task.task_index, attempt, task.attempt)
-        if key in self._open or (attempt == known.attempt and (*key[:2], task.attempt) in known.ended):
-            return
-        self._make_attempt(attempt)
-        where = console_logs.place(self._run, *key, task.pod, task.pod_uid)
-        log = ConsoleLog(self._found.api, self._run.cluster, where, self._printed)
-        self._open[key] = log
-        if self._follow:
-            log.follow()
-        else:
-            log.fetch()
-
-    def _make_attempt(self, attempt: int) -> None:
-        if not self._run.attempt(attempt).exists():
-            self._run.make_attempt(attempt)
+            if role and task.pod and task.pod_uid and self._logs and not known.has_ended(role, task, now.attempt):
+                key = LogKey(role, task.task_index, now.attempt, task.attempt)
+                self._logs.fetch(key, task.pod, task.pod_uid)
 
     def _report_of(self, end: TaskEnding) -> Report:
-        key = (end.role, end.task.task_index, end.job_attempt, end.task.attempt)
-        if log := self._open.get(key):
-            log.finish(_LOG_SEC)
+        key = LogKey(end.role, end.task.task_index, end.job_attempt, end.task.attempt)
+        if self._logs:
+            self._logs.finish(key, _LOG_SEC)
+        console_logs.folder(self._run, *key)
         return task_ends.report(end, console_logs.end_of(self._run, *key))
 
     def _finish(self) -> None:

@@ -39,7 +39,7 @@ def of(
         "spec": {
             "restartPolicy": "Never",
             "serviceAccountName": site.service_account,
-            **({"hostNetwork": True} if site.host_network else {}),
+            "hostNetwork": site.host_network,
             **({"priorityClassName": addons.priority_class} if addons.priority_class else {}),
             "imagePullSecrets": _pull_secrets(role, site, addons),
             **_placement(site),
