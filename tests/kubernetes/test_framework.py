@@ -3,6 +3,7 @@ wait for each other by the real API server."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,12 +37,15 @@ def test_all_tasks_wait_for_each_other_and_know_their_peers(played: OnKubernetes
     assert "Succeeded" in done.stdout
     assert "FrameworkController decides about ends and retries" in done.stderr
     logs = [played.task_log(f"work_er-{index}") for index in (0, 1)]
-    for index, log in enumerate(logs):
-        assert log.startswith(f"task {index} of 10.")
-        assert "the secret is right" in log
-    assert logs[0].split()[3:] == logs[1].split()[3:]
-    addresses = {word for word in logs[0].split() if word.startswith("10.")}
+    told = [log.splitlines() for log in logs]
+    assert [lines[1:] for lines in told] == [["the secret is right"]] * 2
+    peers = [lines[0].partition(" of ") for lines in told]
+    assert [who for who, _, _ in peers] == ["task 0", "task 1"]
+    assert peers[0][2] == peers[1][2]
+    addresses = set(peers[0][2].split(" and "))
     assert len(addresses) == 2
+    assert all(map(ipaddress.ip_address, addresses))
+    assert "USER COMMAND END" in (played.task("work_er-0") / "runtime.log").read_text()
     assert played.namespace.get("secret", labels={"app.kubernetes.io/managed-by": "kedge"}) == []
 
 

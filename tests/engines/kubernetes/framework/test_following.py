@@ -91,10 +91,12 @@ def test_what_a_task_printed_is_kept_once(bench: FrameworkBench) -> None:
     bench.server.nodes.log(first, "one\n")
     seen(run)
     assert log.read_text() == "one\n"
-    bench.server.nodes.log(first, "one\ntwo\nthree\n")
+    of_runtime = "[Mon Nov 23 22:08:27 UTC 2026] [openpai-runtime] [INFO] USER COMMAND END\n"
+    bench.server.nodes.log(first, f"one\ntwo\nthree\n{of_runtime}")
     seen(run)
     seen(run)
     assert log.read_text() == "one\ntwo\nthree\n"
+    assert (run.task("work_er", 0, 0) / "runtime.log").read_text() == of_runtime
 
 
 def test_a_failed_task_is_explained(bench: FrameworkBench, frameworks: FakeKubernetes) -> None:

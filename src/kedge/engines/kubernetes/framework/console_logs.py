@@ -1,18 +1,20 @@
 """What the tasks of a Framework print, by the API: their pods' logs, as long as the pods exist.
 
-A log is kept where that of any task is. RUN/cluster/printed.json says for each pod how much is here and when the last
-line of that was printed, so that a later command goes on there and nothing comes twice.
+A log is kept where that of any task is; the lines of the runtime are in runtime.log. RUN/cluster/printed.json says for
+each pod how much is here and when the last line of that was printed, so that a later command goes on there and nothing
+comes twice.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kedge.contract import CURRENT, USER_ALL
+from kedge.contract import CURRENT, RUNTIME_LOG, USER_ALL
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.pods import fields
 from kedge.engines.kubernetes.transport.pod_log import PodLog
@@ -25,14 +27,18 @@ from kedge.runs.logs import tail
 APP, INIT = "app", "init"
 TAIL = 1 << 20  # bytes of a log that explain a failure
 _FILE = "printed.json"
+_OF_RUNTIME = b"] [openpai-runtime] ["  # in the lines that the runtime prints itself
+_LONGEST_HEAD = 80  # bytes: the time stands before that
 _SAVED_BYTES = 1 << 18  # between two records of how much is here
 _AGAIN_SEC = 1.0
 
 
 class PrintedUntil(NamedTuple):
-    """How much of a log is here, the time of its last line, and how many lines of that time are."""
+    """How much of a log is here (of the user's lines and of the runtime's, in bytes), the time of the last line, and
+    how many lines of that time are."""
 
     size: int = 0
+    runtime: int = 0
     time: str = ""
     same: int = 0
 
@@ -126,31 +132,33 @@ class ConsoleLog:
     def _take(self, start: PrintedUntil) -> None:
         assert self._stream is not None
         until, saved, passed = start, start.size, 0
-        fd = open_own(self._where.folder / USER_ALL / CURRENT, os.O_WRONLY)
-        try:
-            os.ftruncate(fd, start.size)
-            os.lseek(fd, start.size, os.SEEK_SET)
+        with ExitStack() as files:
+            user = files.enter_context(_continued(self._where.folder / USER_ALL / CURRENT, start.size))
+            runtime = files.enter_context(_continued(self._where.folder / RUNTIME_LOG, start.runtime))
+            files.callback(lambda: self._save(until))
             for line in self._stream:
                 if line.time < start.time:
                     continue
                 if line.time == start.time and passed < start.same:
                     passed += 1
                     continue
-                write_all(fd, line.data)
                 same = until.same + 1 if line.time == until.time else 1
-                until = PrintedUntil(until.size + len(line.data), line.time, same)
+                until = until._replace(time=line.time, same=same)
+                if _OF_RUNTIME in line.data[:_LONGEST_HEAD]:
+                    write_all(runtime, line.data)
+                    until = until._replace(runtime=until.runtime + len(line.data))
+                else:
+                    write_all(user, line.data)
+                    until = until._replace(size=until.size + len(line.data))
                 if until.size > saved + _SAVED_BYTES:
                     self._save(until)
                     saved = until.size
-        finally:
-            os.close(fd)
-            self._save(until)
 
     def _known(self) -> PrintedUntil:
         found: Any = self._files.object(self._files.folder / _FILE).get(self._where.pod_uid)
         try:
-            size, time, same = found
-            return PrintedUntil(int(size), str(time), int(same))
+            size, runtime, time, same = found
+            return PrintedUntil(int(size), int(runtime), str(time), int(same))
         except (TypeError, ValueError):
             return PrintedUntil()
 
@@ -158,6 +166,18 @@ class ConsoleLog:
         path = self._files.folder / _FILE
         with self._lock, suppress(CannotRun, OSError):
             self._files.write(path, {**self._files.object(path), self._where.pod_uid: list(until)}, synced=False)
+
+
+@contextmanager
+def _continued(path: Path, size: int) -> Iterator[int]:
+    """A file that is written on after so many bytes."""
+    fd = open_own(path, os.O_WRONLY)
+    try:
+        os.ftruncate(fd, size)
+        os.lseek(fd, size, os.SEEK_SET)
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _state(pod: dict[str, Any], name: str) -> dict[str, Any]:
