@@ -53,7 +53,7 @@ def test_a_failing_task_is_explained(played: OnKubernetes) -> None:
     job = played.job("echo before; echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 3")
     done = played("run", *FRAMEWORK, job, code=1)
     assert "missing_module" in done.stdout
-    assert "exit code 3" in done.stdout
+    assert "worker:0 failed: the command failed with exit code 3" in done.stderr
     shown = played("show", played.only_run().name)
     assert "missing_module" in shown.stdout
 
