@@ -185,6 +185,7 @@ LATE = {
         "kedge.engines.kubernetes.access.pod_files",
         "kedge.engines.kubernetes.access.tunnel",
     ),
+    "kedge.engines.kubernetes.access.importing": ("kedge.engines.kubernetes.framework.importing",),
     "kedge.engines.kubernetes.api": ("kedge.engines.kubernetes.transport.kubeconfig",),
     "kedge.engines.kubernetes.engine": (
         "kedge.engines.kubernetes.access.exec",

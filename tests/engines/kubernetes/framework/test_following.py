@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,6 +190,20 @@ def test_a_deleted_framework_ends_the_run(bench: FrameworkBench) -> None:
     assert liveness.word(run).state == JobPhase.GONE
     now = status.read(run)
     assert (now.state, now.text) == (State.FAILED, "its Framework was deleted")
+
+
+def test_a_run_of_another_machine_is_found(bench: FrameworkBench, tmp_path: Path) -> None:
+    run = bench.submit({"framework_priorities": True}).run
+    bench.run_pods()
+    elsewhere = tmp_path / "elsewhere"
+    options = {"kubeconfig": str(bench.server.kubeconfig), "controller": "framework"}
+    copies.import_runs("kubernetes", options, elsewhere, "fake")
+    copies.import_runs("kubernetes", options, elsewhere, None)
+    found = Run(elsewhere / run.id)
+    assert [task.state for task in seen(found).tasks] == [State.RUNNING, State.RUNNING]
+    assert found.info().name == "fake"
+    requests.forget(found)
+    assert bench.server.listed("PriorityClass") == []
 
 
 def test_rm_removes_all_of_it(bench: FrameworkBench, frameworks: FakeKubernetes) -> None:

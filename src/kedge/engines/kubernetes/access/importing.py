@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -19,10 +20,13 @@ from kedge.engines.kubernetes.access.submitted import SubmittedRun
 from kedge.engines.kubernetes.api import KubernetesApi
 from kedge.engines.kubernetes.objects import labels
 from kedge.engines.kubernetes.objects.names import RunNames
+from kedge.engines.kubernetes.options import FRAMEWORK
 from kedge.errors import CannotRun
 from kedge.own_files import clear
-from kedge.runs.atomic_files import disk_errors
+from kedge.runs.atomic_files import disk_errors, write_atomic
+from kedge.runs.events import EventLog
 from kedge.runs.folder import Run, RunInfo
+from kedge.runs.job_events import JobEvent
 from kedge.terminal_text import one_line
 
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
@@ -37,7 +41,11 @@ def import_runs(options: Mapping[str, Any], jobs: Path, wanted: str | None) -> l
     try:
         anchors, _ = api.list("ConfigMap", {labels.MANAGED_BY: labels.KEDGE, labels.COMPONENT: labels.ANCHOR})
         place = {"kubeconfig": given[0], "context": api.context or None, "namespace": api.namespace}
-        found = [_imported(anchor, jobs, wanted, place | {"server": api.server}) for anchor in anchors]
+        place |= {"server": api.server}
+        found = [_imported(anchor, jobs, wanted, place) for anchor in anchors]
+        if options.get("controller") == FRAMEWORK:
+            frameworks = importlib.import_module("kedge.engines.kubernetes.framework.importing")  # few sites have any
+            found += [_of_framework(each, jobs, wanted, place) for each in frameworks.found(api)]
     finally:
         api.close()
     return [run for run in found if run]
@@ -62,7 +70,29 @@ def _imported(anchor: Mapping[str, Any], jobs: Path, wanted: str | None, place: 
     return _made(Run(jobs / run_id), info, facts)
 
 
-def _made(run: Run, info: RunInfo, facts: Mapping[str, Any]) -> Run | None:
+def _of_framework(found: Any, jobs: Path, wanted: str | None, place: Mapping[str, Any]) -> Run | None:
+    """A folder for a run by FrameworkController (framework.importing.FoundFramework), None as from `_imported`."""
+    if wanted is not None and not (found.run_id.startswith(wanted) or found.job == wanted):
+        return None
+    created = _time(found.created)
+    submitted_at = timestamp(int(created * 1e9))
+    facts = {
+        "engine": FRAMEWORK, **place, "name": found.name, "uid": found.uid, "priority": found.priority,
+        "submitted": submitted_at, "time": created,
+    }  # fmt: skip
+    job = one_line(found.job)[:_LONGEST] or found.run_id
+    info = RunInfo(found.run_id, job, one_line(found.user)[:_LONGEST], submitted.ENGINE, submitted_at, __version__, "")
+    run = Run(jobs / found.run_id)
+
+    def fill() -> None:
+        write_atomic(run.job_file, found.config.encode())
+        with EventLog(run.events) as log:
+            log.append(JobEvent.JOB_SUBMITTED, time=submitted_at, roles=found.roles)
+
+    return _made(run, info, facts, fill)
+
+
+def _made(run: Run, info: RunInfo, facts: Mapping[str, Any], fill: Callable[[], None] | None = None) -> Run | None:
     with disk_errors(run.path):
         run.path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -73,7 +103,9 @@ def _made(run: Run, info: RunInfo, facts: Mapping[str, Any]) -> Run | None:
             run.cluster.make()
             run.cluster.write(run.cluster.job, dict(facts))
             run.job_dir.mkdir(mode=0o700)
-            run.save(_with_original(run, info))  # last: from now on it is listed
+            if fill:
+                fill()
+            run.save(info if fill else _with_original(run, info))  # last: from now on it is listed
         except BaseException:
             clear(run.path)
             raise

@@ -27,4 +27,5 @@ folding        records in the run folder what has happened
 following      that for each command, or until the end of the run
 liveness       what is known of a run now
 requests       stop, and forget
+importing      finds those that other machines have submitted
 """

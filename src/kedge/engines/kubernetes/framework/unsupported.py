@@ -48,6 +48,7 @@ def notes(plan: Plan, options: KubernetesOptions) -> Iterator[str]:
     lost = ["retries by cause and their back-off", "outputs"]
     limits = plan.time_limit or any(role.time_limit or role.attempt_time_limit for role in plan.roles)
     lost += ["time limits"] if limits else []
+    lost += [f"queue {options.queue} of Kueue"] if options.queue else []
     lost += ["holding a failed task"] if plan.hold_sec is not None else []
     if options.queue:
         yield f"pods of a Framework do not wait in the queue {options.queue}: they start as the cluster has room"
