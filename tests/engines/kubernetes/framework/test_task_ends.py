@@ -56,6 +56,13 @@ def test_the_command_that_failed() -> None:
     assert made.ended.startswith("2026-01-01T00:01:00")
 
 
+def test_a_command_that_was_short_has_run_all_the_same() -> None:
+    made = task_ends.report(ended(255, f"Pod failed: PodPattern matched: {MATCHED}", started=""), b"")
+    assert (made.reason, made.user_exit_code) == ("command-failed", 3)
+    init = task_ends.report(ended(137, "Pod failed", started=""), b"")
+    assert (init.reason, init.user_exit_code) == ("cannot-start", None)
+
+
 def test_the_log_that_is_here_counts_more_than_its_excerpt() -> None:
     end = ended(255, f"Pod failed: PodPattern matched: {MATCHED}")
     assert cause(end) == "missing_module"

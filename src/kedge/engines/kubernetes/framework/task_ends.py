@@ -126,7 +126,7 @@ def _user_code(task: FrameworkTask, said: RuntimeMessage) -> int | None:
         return 0
     if said.user_code is not None or task.code is None:
         return said.user_code
-    return task.code if 128 < task.code < 160 else None
+    return task.code if task.started and 128 < task.code < 160 else None
 
 
 def _reason(task: FrameworkTask, user_code: int | None) -> str:
@@ -134,10 +134,8 @@ def _reason(task: FrameworkTask, user_code: int | None) -> str:
         return SUCCEEDED
     if task.attempt_state == State.STOPPED:
         return COMMAND_KILLED
-    if task.code in _INIT_CODES or not task.started:
-        return CANNOT_START
-    if user_code is None:
-        return RUNTIME_ERROR
+    if user_code is None:  # a command that was short may have run although FrameworkController has no time of that
+        return CANNOT_START if task.code in _INIT_CODES or not task.started else RUNTIME_ERROR
     return COMMAND_KILLED if user_code > 128 else COMMAND_FAILED
 
 
