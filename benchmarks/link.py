@@ -17,6 +17,7 @@ import json
 import os
 import resource
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,7 @@ from kedge.spec.parse import parse
 AGENT = Path(kedge.__file__).parent / "runtime" / "agent"
 SITE = str(Path(re2.__file__).parents[1])
 DEADLINE_SEC = 600.0
+CLOSE_SEC = 60.0
 IDLE_SEC = 25.0  # more than the time between two heartbeats
 
 
@@ -123,7 +125,16 @@ class Agents:
         """They end by themselves."""
 
     def close(self) -> None:
-        self.reap(0)
+        """Wait for them; one that has missed its FINISH would look for another controller for an hour."""
+        end = time.monotonic() + CLOSE_SEC
+        while not self.reap():
+            if time.monotonic() > end:
+                for number, process in enumerate(self._processes):
+                    if number not in self.cpu:
+                        print(f"the agent {number} has not ended, and is killed", file=sys.stderr)
+                        os.killpg(process.pid, signal.SIGKILL)
+                end = float("inf")
+            time.sleep(0.01)
 
 
 class LinkAlone:
@@ -173,9 +184,10 @@ class LinkAlone:
     def close(self) -> None:
         for number in range(self.tasks):
             self.server.send(Task("worker", number), messages.FINISH, {})
-        end = time.monotonic() + 60
+        end = time.monotonic() + CLOSE_SEC
         while not self.agents.reap() and time.monotonic() < end:
             self.turn(0.05)
+        self.agents.close()
 
 
 class WholeBackend:
@@ -240,7 +252,7 @@ class SimulatedAgent:
         elif frame.kind == messages.START:
             for event in ("starting", "running"):
                 self.link.send(messages.EVENT, {"task_attempt": 0, "line": self._line(event)})
-        elif frame.kind == messages.FINISH:
+        elif frame.kind in (messages.FINISH, messages.REFUSED):
             self.finished = True
             self.link.close()
 
