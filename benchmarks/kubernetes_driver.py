@@ -96,8 +96,8 @@ class Cluster:
         elif kind == "ConfigMap" and name.startswith(f"{NAME}-log-") and change.type != "DELETED":
             text, before = found["data"]["events.jsonl"], self._pieces.get(name, "")
             self._pieces[name] = text
-            lines = map(json.loads, text[len(before) :].splitlines())
-            self.events.update(line["event"] for line in lines if "event" in line)
+            lines = (line for line in text[len(before) :].splitlines() if line.startswith("{") and line.endswith("}"))
+            self.events.update(found["event"] for found in map(json.loads, lines) if "event" in found)
             self.log_writes, self.log_written = self.log_writes + 1, self.log_written + len(text)
         elif kind == "ConfigMap" and name == NAME:
             self.ended = labels.ENDED in found["metadata"]["annotations"]

@@ -93,7 +93,7 @@ def test_a_driver_on_another_node_goes_on_where_the_first_one_ended(api: MemoryA
     log = made(api, tmp_path / "a")
     with log.open()[0] as here:
         for number in range(30):
-            here.append(JobEvent.NOTE, text=f"{number} {'x' * (2500 if number == 11 else 100)}")
+            here.append(JobEvent.NOTE, text=f"{number} {'x' * (20000 if number == 11 else 100)}")
             if number % 3 == 0:
                 log.flush()
         log.flush()
@@ -197,3 +197,17 @@ def test_files_come_with_the_log_and_are_no_events(api: MemoryApi, tmp_path: Pat
     assert not (tmp_path / "outside").exists()
     made(api, tmp_path / "a")
     assert names(tmp_path / "a") == [JobEvent.NOTE] * 2, "the first one goes on with its own"
+
+
+def test_a_line_that_is_longer_than_a_piece_is_written_at_once(api: MemoryApi, tmp_path: Path) -> None:
+    """A driver that is killed between two writes would leave a part of it."""
+    log = made(api, tmp_path / "a")
+    with log.open()[0] as here:
+        for length in (10, 5000, 20):
+            here.append(JobEvent.NOTE, text="x" * length)
+        log.flush()
+        here.append(JobEvent.NOTE, text="last")
+        log.flush()
+    assert all(text.endswith("\n") for text in texts(api))
+    assert max(map(len, texts(api))) > 5000
+    assert "".join(texts(api)) == (tmp_path / "a" / "events.jsonl").read_text()

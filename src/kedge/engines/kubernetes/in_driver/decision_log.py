@@ -32,6 +32,7 @@ _AT_ONCE = frozenset({JobEvent.BARRIER_PASSED})  # tasks are told it in the same
 _SOON = frozenset({JobEvent.TASK_RETRYING})  # of which many may come; the backend writes them before it does anything
 _FIRST_WAIT_SEC, _LONGEST_WAIT_SEC = 0.2, 5.0
 _LOCKS_SEC, _PATIENCE_SEC = 10.0, 5.0
+_MOST = 14  # times the usual size of a piece, for a line that is longer: an object may have 1 MiB
 
 
 class DecisionLog:
@@ -131,7 +132,7 @@ class DecisionLog:
         if now:
             self._last = self._written(last, last._replace(text=last.text + now))
         else:
-            now = _lines(text, self._largest) or text[: self._largest]  # of a line that is longer
+            now = _lines(text, self._largest) or _line(text, _MOST * self._largest) or text[: self._largest]
             self._last = self._written(None, LogPiece(last.number + 1, now))
         return text[len(now) :]
 
@@ -189,6 +190,13 @@ class _RecordedEvents(EventLog):
 def _lines(text: str, room: int) -> str:
     """As many of the first lines as have a place there."""
     return text if len(text) <= room else text[: text.rfind("\n", 0, max(0, room)) + 1]
+
+
+def _line(text: str, room: int) -> str:
+    """The first line if it has a place there. A line that is cut could be left without its end by a driver that is
+    killed between two writes."""
+    end = text.find("\n") + 1
+    return text[:end] if end <= room else ""
 
 
 def _complete_lines(run: Run) -> str:
