@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+from contextlib import suppress
 from typing import Any
+
+from tests.e2e.conftest import EXAMPLES
 
 from kedge.testing.command import TIMEOUT
 from kedge.testing.wait import wait_until
 
+from . import image_names
 from .kedge_on_kubernetes import OnKubernetes
 
 TICKS = "for i in $(seq 15); do echo tick $i; sleep 1; done"
@@ -54,6 +60,35 @@ def test_what_a_job_waits_for_is_said_and_a_stop_ends_it(kedge: OnKubernetes) ->
     kedge("stop", run)
     kedge("wait", run, code=1)
     assert kedge.leftovers() == []
+
+
+def test_the_example_and_its_outputs(kedge: OnKubernetes) -> None:
+    done = kedge("run", "-p", f"image={image_names.busybox()}", EXAMPLES / "kubernetes.yaml")
+    assert done.stdout.count("| pi is about 3.14\n") == 3
+    kedge("cp", "kubernetes/worker-2:pi.txt", ".")
+    assert (kedge.folder / "pi.txt").read_text() == "pi is about 3.14\n"
+
+
+def test_a_program_beside_a_task_on_a_terminal(kedge: OnKubernetes) -> None:
+    run = kedge("run", "--detach", kedge.job("echo ready; sleep 600")).stdout.strip()
+    wait_until(lambda: "ready" in log(kedge), TIMEOUT, "output of the task")
+    for options in (["-t"], ["-it"]):
+        said, code = on_terminal(kedge, "exec", *options, run, "worker:0", "sh", "-c", "tty; exit 3")
+        assert (said.startswith("/dev/pts/"), code) == (True, 3), said
+    kedge("stop", "--kill", run)
+
+
+def on_terminal(kedge: OnKubernetes, *args: str) -> tuple[str, int]:
+    """What a command prints on a terminal, and its exit code."""
+    outer, inner = os.openpty()
+    process = subprocess.Popen(kedge.argv(args), env=kedge.environment, cwd=kedge.folder, stdin=inner, stdout=inner)
+    os.close(inner)
+    said = b""
+    with suppress(OSError):  # how Linux says that nobody has the terminal any more
+        while data := os.read(outer, 1000):
+            said += data
+    os.close(outer)
+    return said.decode(), process.wait(TIMEOUT)
 
 
 def log(kedge: OnKubernetes) -> str:
