@@ -36,6 +36,14 @@ def test_a_job_runs_to_its_end(tmp_path: Path) -> None:
         assert lines == [line for line in scene.log_text().splitlines() if not line.startswith('{"kedge-')]
 
 
+def test_an_option_of_a_newer_kedge_is_named(tmp_path: Path) -> None:
+    with DriverScene.made(tmp_path, plan("true"), later="7") as scene:
+        now = scene.finish(scene.start(scene.new_pod()))
+        assert now.state == State.FAILED
+        assert "the runtime image is of an older kedge" in (now.text or "")
+        assert "does not know later: push the image" in (now.text or "")
+
+
 def test_the_job_of_a_driver_that_is_started_again_in_its_pod_goes_on(tmp_path: Path) -> None:
     with DriverScene.made(tmp_path, plan(WAITS, 2)) as scene:
         folder = scene.new_pod()

@@ -42,7 +42,7 @@ _NOTE_SEC = 15.0  # most images have come by then, and what waits for a node or 
 
 def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here: DriverPod) -> JobOutcome:
     """Run the job to its end, in the driver pod of this process."""
-    chosen = KubernetesOptions(**options)
+    chosen = _chosen(options)
     keys = _keys(run)
     settings = ClusterSettings(
         barrier_sec=seconds(chosen.barrier), barrier_note_sec=_NOTE_SEC, unreachable_sec=seconds(chosen.unreachable),
@@ -85,6 +85,16 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here
 
     stops = DriverStops(lambda: leaving.give_up(here.lease, run.path))
     return controlled(run, body, plan, here.decisions, stops)
+
+
+def _chosen(options: Mapping[str, Any]) -> KubernetesOptions:
+    """CannotRun: they are of a newer kedge."""
+    if unknown := ", ".join(sorted(options.keys() - set(KubernetesOptions._fields))):
+        raise CannotRun(
+            f"the runtime image is of an older kedge than the one that submitted the job, and does not know {unknown}: "
+            "push the image of that one (kedge bundle --oci)"
+        )
+    return KubernetesOptions(**options)
 
 
 def _tell_address(here: DriverPod, run: Run, port: int) -> None:

@@ -71,7 +71,8 @@ def _drive(run: Run, given: Path, api: KubernetesApi, control: Control) -> int:
     _remove_pods(api, name)
     ended_secrets.remove(api, run, RunNames(name), given, lease.check)
     _tell_end(api, lease, name, run, code)
-    _wait_to_be_fetched(api, owner.name, owner.uid, KubernetesOptions(**seed.options_in(given)))
+    known = {key: value for key, value in seed.options_in(given).items() if key in KubernetesOptions._fields}
+    _wait_to_be_fetched(api, owner.name, owner.uid, KubernetesOptions(**known))
     lease.release()
     return EXIT_OK
 
