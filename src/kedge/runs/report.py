@@ -56,7 +56,8 @@ def _reported(task: TaskStatus) -> ReportedTask:
 def write(run: Run, report: JobReport) -> None:
     """Write both files. DiskFull if there is no space for them."""
     write_json(run.path / _JSON, report.to_json(), followed=True)
-    write_atomic(run.path / _MARKDOWN, terminal_text(markdown(report), newlines=True).encode(errors="replace"))
+    text = markdown(_with_logs_in(report, run.id, ""))  # whoever has a copy of the folder finds the logs in it, too
+    write_atomic(run.path / _MARKDOWN, terminal_text(text, newlines=True).encode(errors="replace"))
 
 
 def write_without_verdict(run: Run) -> None:
@@ -89,27 +90,28 @@ def read(run: Run) -> JobReport | None:
     """The report in report.json, or the one that its controller was about to write when it was killed; None if there is
     none yet, or it is damaged."""
     try:
-        return _as_here(run, JobReport.from_json(untrusted.read_json(run.path, _JSON, _LARGEST)))
+        return _with_logs_in(JobReport.from_json(untrusted.read_json(run.path, _JSON, _LARGEST)), run.id, str(run.path))
     except FileNotFoundError:
         return _of_record(run)
     except (OSError, ValueError):
         return None
 
 
-def _as_here(run: Run, report: JobReport) -> JobReport:
-    """The report with the paths of logs in this run folder, which may be a copy of the one where it was written."""
+def _with_logs_in(report: JobReport, run_id: str, folder: str) -> JobReport:
+    """The report with the paths of logs in this run folder, which may be a copy of the one where it was written; with
+    an empty text, relative to it."""
     if report.root is None:
         return report
     evidence, last_words = (
-        tuple(quote._replace(file=_in_folder(run, quote.file)) for quote in quotes)
+        tuple(quote._replace(file=_in_folder(quote.file, run_id, folder)) for quote in quotes)
         for quotes in (report.root.evidence, report.root.last_words)
     )
     return report._replace(root=report.root._replace(evidence=evidence, last_words=last_words))
 
 
-def _in_folder(run: Run, path: str) -> str:
-    _, found, inside = path.partition(f"/{run.id}/")
-    return str(run.path / inside) if found else path
+def _in_folder(path: str, run_id: str, folder: str) -> str:
+    _, found, inside = path.partition(f"/{run_id}/")
+    return os.path.join(folder, inside) if found else path
 
 
 def _of_record(run: Run) -> JobReport | None:

@@ -13,16 +13,14 @@ from kedge.spec.units import seconds
 def of(plan: Plan, options: KubernetesOptions) -> Iterator[str]:
     """The notes."""
     if not options.run_volume:
-        yield (
-            f"this site keeps no run folders: yours is in the driver of the job, for {_time(options.keep)} after its "
-            "end, and copied to this machine by each command that shows the run"
-        )
+        what = "the run folder" if options.outputs_volume else "the run folder, with up to 100 MiB of a task's outputs,"
+        yield f"{what} is in the job's driver until it has been copied to this machine, at most {_time(options.keep)}"
     if options.outputs_volume:
         yield (
             f"outputs and $KEDGE_JOB_DIR are on the claim {options.outputs_volume} of the namespace; kedge outputs "
             "lists them, and kedge cp copies them to this machine"
         )
-    else:
+    elif options.run_volume:
         yield (
             "this site has no volume for outputs: when a task ends up to 100 MiB of its outputs are kept, and what is "
             "above is lost"
