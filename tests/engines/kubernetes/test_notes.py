@@ -15,7 +15,7 @@ def of(name: str, options: KubernetesOptions) -> str:
 def test_where_outputs_are() -> None:
     assert "with up to 100 MiB of a task's outputs, is in the job's driver" in of("one-role", KubernetesOptions())
     found = of("one-role", KubernetesOptions(outputs_volume="results"))
-    assert "outputs are on the claim results of the namespace" in found
+    assert "outputs and $KEDGE_JOB_DIR are on the claim results of the namespace" in found
     assert "100 MiB" not in found
 
 
