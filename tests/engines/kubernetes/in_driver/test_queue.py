@@ -152,3 +152,21 @@ def test_a_queue_without_effect_is_told(tmp_path: Path) -> None:
         scene.kueue.manages = False
         assert scene.run.finish(scene.run.start(scene.run.new_pod())).state == State.SUCCEEDED
         assert any("the queue team has no effect" in note for note in scene.notes())
+
+
+def test_a_pod_that_only_its_finalizer_keeps_holds_up_nothing(tmp_path: Path) -> None:
+    """Its node is lost, so that Kueue waits for an end that nobody confirms."""
+    with queued(tmp_path, plan(WAITS), 1, lost_node="1s", unreachable="1s") as scene:
+        for verb in ("get", "list", "delete"):
+            scene.run.fake.rules.deny(verb, "workloads")
+        folder = scene.run.new_pod()
+        driver = scene.run.start(folder)
+        scene.run.wait_for_log(folder, "w", 0, "ready")
+        scene.run.kubelet.frozen = True
+        scene.run.api.delete("Pod", "j-1-a0-w-0", grace_sec=1)
+        wait_until(lambda: scene.run.count(JobEvent.TASK_COMPLETED) == 1, 60)
+        task = next(each for each in scene.run.recorded() if each["event"] == JobEvent.TASK_COMPLETED)
+        assert "the task's node was lost" in task["message"]
+        assert scene.run.fake.find("Pod", "j-1-a0-w-0") is not None
+        scene.run.ask("1", "kill")
+        scene.run.finish(driver)
