@@ -126,3 +126,28 @@ def test_large_code_comes_to_all_tasks(kedge: OnKubernetes, volume: bool) -> Non
     assert any("if the node of the driver is lost, the job ends" in text for text in notes) is not volume
     kedge("rm", run)
     assert kept is None or list(kept.iterdir()) == []
+
+
+def test_storages_are_claims_and_folders_of_the_nodes(kedge: OnKubernetes) -> None:
+    claim, on_node = kedge.namespace.claim("corpus"), kedge.namespace.claim("nodes")  # the folder is on all nodes
+    (claim / "part").mkdir()
+    (claim / "part/data").write_text("of the claim\n")
+    (on_node / "data").write_text("of the node\n")
+    kedge.site(**{"host-paths": [str(on_node)]})
+    storages = f'[storages.corpus]\npvc = "corpus"\nsubPath = "part"\n[storages.local]\npath = "{on_node}"\n'
+    site = kedge.folder / "site.toml"
+    site.write_text(site.read_text() + storages)
+    wanted = [
+        {
+            "name": name,
+            "type": "storage",
+            "plugin": "pvc_storage",
+            "plugin_params": {"name": name, "mountPath": f"/{name}"},
+        }
+        for name in ("corpus", "local")
+    ]
+    roles = {"worker": {"prerequisites": ["corpus", "local"]}}
+    script = "cat /corpus/data /local/data; echo result > /corpus/new; echo result > /local/new"
+    kedge("run", kedge.job(script, roles=roles, prerequisites=wanted))
+    assert kedge.task_log() == "of the claim\nof the node\n"
+    assert (claim / "part/new").read_text() == (on_node / "new").read_text() == "result\n"

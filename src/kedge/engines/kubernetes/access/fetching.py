@@ -30,6 +30,7 @@ from kedge.engines.kubernetes.access.local_copy import OUTPUTS, RECORDS, LocalCo
 from kedge.engines.kubernetes.access.submitted import OUTPUTS_CLAIM, SubmittedRun
 from kedge.engines.kubernetes.objects import driver_job, labels, pod_paths
 from kedge.errors import CannotRun
+from kedge.runs import output_lists
 from kedge.runs.folder import Run
 from kedge.runs.liveness import has_end
 
@@ -67,6 +68,8 @@ def _fetch_copy(run: Run, logs: bool, outputs: tuple[str, ...], patience_sec: fl
         _fetch_part(run, RECORDS, CopyOrder(logs=logs), patience_sec)
     if outputs and not (state.ended and state.outputs):
         _fetch_part(run, OUTPUTS, CopyOrder(records=False, logs=False, outputs=outputs), patience_sec)
+        if outputs == ALL_OUTPUTS:
+            output_lists.remove(run, "")  # what running tasks had
 
 
 def _fetch_kept(run: Run, outputs: tuple[str, ...]) -> bool:
