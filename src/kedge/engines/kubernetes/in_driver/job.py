@@ -32,7 +32,7 @@ from kedge.link.keys import LinkKeys
 from kedge.open_files import raise_limit
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
-from kedge.runs import status
+from kedge.runs import events, status
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.spec.units import seconds
@@ -59,7 +59,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here
         if code_archive.needs_archive(plan, place):
             archive = code_archive.awaited(here)
             note = code_archive.note(archive, chosen)
-            if note and note not in status.read(run).notes:  # an earlier driver has said it
+            if note and note not in status.fold(events.read(run.events)).notes:  # an earlier driver has said it
                 log(JobEvent.NOTE, text=note)
             server.offer(archive, plan)
         pods = TaskPods(
