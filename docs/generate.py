@@ -14,6 +14,7 @@ from typing import Any
 import architecture
 import configuration_page
 import error_index
+import pod_ends
 
 import kedge
 from kedge.diagnose.decide.remedies import remedy
@@ -148,7 +149,7 @@ def pages() -> dict[Path, str]:
         DOCS / "causes.md": causes(),
         DOCS / "configuration.md": configuration_page.page(),
         DOCS / "slurm.md": engine_page("slurm"),
-        DOCS / "kubernetes.md": engine_page("kubernetes"),
+        DOCS / "kubernetes.md": with_part(engine_page("kubernetes"), "ends of tasks", pod_ends.table()),
         DOCS / "errors.md": error_index.page(),
         DOCS / "architecture.svg": architecture.picture(),
     }
@@ -157,9 +158,14 @@ def pages() -> dict[Path, str]:
 def engine_page(engine: str) -> str:
     """The page about an engine, which is written by hand but for its table."""
     text = (DOCS / f"{engine}.md").read_text(encoding="utf-8")
-    head, begin, rest = text.partition("<!-- settings: made by docs/generate.py -->\n")
-    _, end, tail = rest.partition("<!-- end of settings -->\n")
-    return f"{head}{begin}\n{configuration_page.table_of_engine(engine)}\n{end}{tail}"
+    return with_part(text, "settings", configuration_page.table_of_engine(engine))
+
+
+def with_part(page: str, name: str, made: str) -> str:
+    """A page with one of its parts made anew, which comments enclose."""
+    head, begin, rest = page.partition(f"<!-- {name}: made by docs/generate.py -->\n")
+    _, end, tail = rest.partition(f"<!-- end of {name} -->\n")
+    return f"{head}{begin}\n{made}\n{end}{tail}"
 
 
 def causes() -> str:

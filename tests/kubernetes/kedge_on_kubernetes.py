@@ -14,6 +14,8 @@ from tests.e2e.conftest import Loaded
 
 from kedge.runs import copies
 from kedge.runs.folder import Run
+from kedge.testing.command import TIMEOUT
+from kedge.testing.wait import wait_until
 
 from . import image_names
 from .namespaces import Namespace
@@ -35,7 +37,8 @@ class OnKubernetes(Loaded):
     def site(self, **settings: object) -> None:
         """Have the site set options of the engine, in addition to those of all tests."""
         own = {"image": image_names.runtime(), "image-pull-policy": "IfNotPresent"}
-        lines = [f"{key} = {json.dumps(value)}" for key, value in (_SETTINGS | own | settings).items()]
+        chosen = {key.replace("_", "-"): value for key, value in settings.items()}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in (_SETTINGS | own | chosen).items()]
         file = self.folder / "site.toml"
         file.write_text("\n".join(["[engines.kubernetes]", *lines, ""]))
         self.environment["KEDGE_SITE_FILE"] = str(file)
@@ -58,6 +61,46 @@ class OnKubernetes(Loaded):
         found: list[dict[str, Any]] = self.namespace.get("pod", labels={"kedge.io/component": component})
         return found
 
+    def pod_of(self, role: str, index: int = 0) -> dict[str, Any]:
+        """The pod of a task that is not being deleted."""
+        there = [pod for pod in self.pods() if "deletionTimestamp" not in pod["metadata"]]
+        (found,) = [pod for pod in there if _task_of(pod) == (role, str(index))]
+        return found
+
+    def evict(self, pod: str) -> None:
+        """Have a pod evicted, as a drain of its node does."""
+        eviction = {"apiVersion": "policy/v1beta1", "kind": "Eviction"}
+        given = {**eviction, "metadata": {"name": pod, "namespace": self.namespace.name}}
+        path = f"/api/v1/namespaces/{self.namespace.name}/pods/{pod}/eviction"
+        self.namespace.kubectl("create", f"--raw={path}", "--filename=-", given=given)
+
+    def wait_for_log(self, text: str, task: str = "worker-0", attempt: int = 0) -> None:
+        """Wait until a task has printed this text. Its log may not be there yet."""
+        wait_until(lambda: text in self._log_so_far(task, attempt), TIMEOUT, f"{text!r} from {task}")
+
+    def _log_so_far(self, task: str, attempt: int) -> str:
+        for process in self._started:
+            assert process.poll() in (None, 0), "".join(process.communicate())
+        return self.task_log(task, attempt) if self.runs() else ""
+
+    def wait_for_show(self, *texts: str) -> str:
+        """Wait until `kedge show` says all that of the only run. Returns what it shows then."""
+        shown: list[str] = []
+
+        def is_said() -> bool:
+            shown.append(self("show", self.only_run().name).stdout)
+            return all(text in shown[-1] for text in texts)
+
+        try:
+            wait_until(is_said, TIMEOUT, f"{texts} from kedge show")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{shown[-1]}") from None
+        return shown[-1]
+
+    def named(self, event: str) -> list[dict[str, Any]]:
+        """The events of this name."""
+        return [each for each in self.events() if each["event"] == event]
+
     def leftovers(self) -> list[str]:
         """Processes of tasks, their pods, and secrets. When a job has ended, its driver and kubelets still clean up."""
         end = time.monotonic() + CLEANING_SEC
@@ -70,6 +113,11 @@ class OnKubernetes(Loaded):
         pods = [f"pod {pod['metadata']['name']}" for pod in self.pods()]
         secrets = self.namespace.get("secret", labels={"app.kubernetes.io/managed-by": "kedge"})
         return super().leftovers() + pods + [name for each in secrets for name in _secrets_in(each)]
+
+
+def _task_of(pod: dict[str, Any]) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    return metadata["annotations"]["kedge.io/role"], metadata["labels"]["kedge.io/task-index"]
 
 
 def _secrets_in(secret: dict[str, Any]) -> list[str]:

@@ -94,6 +94,10 @@ class Namespace:
         found = self.get("persistentvolumeclaim", claim) or {}
         return bool(found.get("status", {}).get("phase") == "Bound")
 
+    def allow(self, *users: str) -> None:
+        """What an administrator applies once so that users can run jobs."""
+        self.kubectl("apply", "--filename=-", given=setup.manifests(self.name, ACCOUNT, users, (), None, None))
+
     def close(self) -> None:
         """Remove it. Its pods get no grace; that it is gone is not waited for."""
         self.kubectl("delete", "jobs,pods", "--all", "--wait=false", "--grace-period=0", "--force", check=False)
@@ -112,16 +116,12 @@ class Namespace:
             file = folder / "kubeconfig"
             file.write_text(self.cluster.kubectl("config", "view", "--raw", "--minify", "--flatten"))
             self.cluster.kubectl("config", "set-context", "--current", f"--namespace={self.name}", kubeconfig=file)
-            self._allow()
+            self.allow()
             return file
         name = f"user-{self.name}"
         place = self.cluster.folder / "certificates"
         certificates.sign(place, name, f"/CN={name}")
         file = place / f"{name}.kubeconfig"
         certificates.write_kubeconfig(file, place, name, self.cluster.addresses, self.name)
-        self._allow(name)
+        self.allow(name)
         return file
-
-    def _allow(self, *users: str) -> None:
-        """What an administrator applies once so that users can run jobs."""
-        self.kubectl("apply", "--filename=-", given=setup.manifests(self.name, ACCOUNT, users, (), None, None))

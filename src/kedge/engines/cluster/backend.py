@@ -491,7 +491,7 @@ class ClusterBackend:
                 complete, missing = self._mirrors.complete(member.launch), self._mirrors.end(member.launch)
                 report = report if complete else report._replace(message=f"{report.message}; {missing}")
                 if missing:
-                    self._emit(JobEvent.NOTE, text=f"{member.task}: {missing}")
+                    self._emit(JobEvent.NOTE, text=f"{member.task}: {missing}", in_summary=report.exit_code == 0)
             member.launch, member.kill_at, member.unreachable = None, None, False
             if self._cluster.relaunches:
                 self._finished.append(member)

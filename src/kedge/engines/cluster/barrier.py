@@ -131,7 +131,7 @@ def _known(member: Member, whereabouts: Callable[[Task], str]) -> str:
         return f"{member.where()}: {member.problem}"
     known = whereabouts(member.task)
     said = f" ({known})" if known else ""
-    return f"{member.where()} is not ready yet{said}" if member.agent else f"{member.task} has not reported{said}"
+    return f"{member.task} {'is not ready yet' if member.agent else 'has not reported'}{said}"
 
 
 def missing(members: Collection[Member], whereabouts: Callable[[Task], str]) -> str:

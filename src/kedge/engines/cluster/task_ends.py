@@ -34,7 +34,7 @@ _HOST_OOM = "host_oom_kill"
 _UNAVAILABLE = "scheduler_resource_unavailable"
 
 
-_KINDS = {
+KINDS = {
     GoneKind.NODE_LOST: EndKind(_NODE_LOST, RUNTIME_ERROR, "node_failure", "the task's node was lost"),
     GoneKind.OUT_OF_MEMORY: EndKind(
         _OUT_OF_MEMORY, COMMAND_KILLED, _HOST_OOM, "the cluster killed the task for lack of memory"
@@ -53,7 +53,7 @@ _KINDS = {
     ),
     GoneKind.EVICTED: EndKind(_EVICTED, COMMAND_KILLED, "evicted", "the cluster evicted the task"),
     GoneKind.DELETED: EndKind(
-        _DELETED, COMMAND_KILLED, "removed_outside", "somebody deleted the task's pod, and it was not this job"
+        _DELETED, COMMAND_KILLED, "removed_outside", "somebody outside this job deleted the task's pod"
     ),
 }  # fmt: skip
 
@@ -63,21 +63,21 @@ def of_gone(launch: Launch, gone: Gone, node: str, *, stopping: bool, killed: bo
     `stopping` and `killed`: what this controller had asked for before, which is then why it ended."""
     if killed and gone.reason in (GoneKind.ENDED, GoneKind.CANCELLED, GoneKind.DELETED):
         return reports.of_forced_stop(launch)
-    kind = gone.kind or _KINDS.get(gone.reason)
+    kind = gone.kind or KINDS.get(gone.reason)
     report = _of_kind(launch, kind, gone.text, node) if kind else _of_exit(launch, gone, node)
     return report._replace(stopped_by="TERM") if stopping else report
 
 
 def _of_kind(launch: Launch, kind: EndKind, text: str, node: str) -> Report:
-    what = kind.sentence + (f" (node {node})" if node else "") + (f": {text}" if text else "")
-    return reports.ended(launch, kind.code, kind.reason, what)._replace(diagnosis=_diagnosis(kind, text).to_json())
+    what = kind.sentence + (f" (node {node})" if node else "") + (f": {text.rstrip('. ')}" if text else "")
+    return reports.ended(launch, kind.code, kind.reason, what)._replace(diagnosis=_diagnosis(kind, what).to_json())
 
 
-def _diagnosis(kind: EndKind, text: str) -> Diagnosis:
+def _diagnosis(kind: EndKind, what: str) -> Diagnosis:
     from kedge.diagnose.rules.packaged import packaged  # most tasks end with a report
 
     known = packaged().cause(kind.cause)
-    meaning = f"{kind.sentence[0].upper()}{kind.sentence[1:]}" + (f": {text.rstrip('.')}." if text else ".")
+    meaning = f"{what[0].upper()}{what[1:]}."  # the same as the message, which is then shown once
     return Diagnosis(kind.cause, known.behaviour, SURE, known.owner, meaning, kind.remedy or known.remedy)
 
 
@@ -108,7 +108,9 @@ def of_barrier(launch: Launch, what: str, *, conflict: bool = False) -> Report:
         ("Look at the node of the missing task and at what the cluster says about it.",
          "Check that all nodes reach the controller's node over the network, and share the run folder with it."),
     )  # fmt: skip
-    return reports.ended(launch, kind.code, kind.reason, what)._replace(diagnosis=_diagnosis(kind, "").to_json())
+    return reports.ended(launch, kind.code, kind.reason, what)._replace(
+        diagnosis=_diagnosis(kind, kind.sentence).to_json()
+    )
 
 
 def of_lost_agent(launch: Launch, what: str) -> Report:

@@ -199,11 +199,13 @@ class KubernetesApi:
         found = self._object("GET", "/apis", "ask which APIs there are")
         return {group["name"]: group["preferredVersion"]["version"] for group in found.get("groups") or ()}
 
-    def events_of(self, uid: str) -> Objects:
-        """The events about the object with this uid, the latest last."""
-        query = {"fieldSelector": f"involvedObject.uid={uid}"}
+    def events_of(self, uid: str, name: str = "") -> Objects:
+        """The events about the object with this uid, the latest last. With its `name` also those that lack the uid:
+        that a node's taint has removed a pod is such a one."""
+        query = {"fieldSelector": f"involvedObject.name={name}" if name else f"involvedObject.uid={uid}"}
         found = self._object("GET", KINDS["Event"].path(self.namespace), "list events", query=query)
-        return sorted(found.get("items") or (), key=_event_time)
+        about = [each for each in found.get("items") or () if (each["involvedObject"].get("uid") or uid) == uid]
+        return sorted(about, key=_event_time)
 
     def logs(self, pod: str, container: str, tail: int = 100) -> str:
         """The last lines that a container printed."""

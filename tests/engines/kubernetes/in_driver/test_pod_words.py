@@ -77,6 +77,25 @@ def test_who_deleted_a_pod_is_asked_for_when_its_container_has_ended() -> None:
     assert gone.reason == GoneKind.PREEMPTED
 
 
+def test_an_agent_knows_the_end_before_the_node_tells_where_somebody_deletes_the_pod() -> None:
+    """The kubelet of 1.20 shows the container as running until all of the pod has ended, its agent too."""
+    running = pod(containerStatuses=[{"name": "app", "state": {"running": {}}}])
+    found = seen(deleted(running), terminating=1.0)
+    assert (WORDS.gone(found, 2.0), WORDS.is_final(found)) == (None, False)
+    found.supervisor_ended = True
+    assert (WORDS.gone(found, 2.0), WORDS.is_final(found)) == (None, True)
+    found.has_last_events = True
+    gone = WORDS.gone(found, 2.0)
+    assert gone
+    assert gone.reason == GoneKind.DELETED
+    found.events = REAL["low"]["events"]
+    gone = WORDS.gone(found, 2.0)
+    assert gone
+    assert gone.reason == GoneKind.PREEMPTED
+    assert WORDS.gone(seen(running, supervisor_ended=True), 2.0) is None, "it has ended by itself"
+    assert WORDS.gone(seen(deleted(running), supervisor_ended=True, deleting=True), 2.0) is None, "kedge deleted it"
+
+
 def test_an_end_that_kedge_asked_for_needs_no_events() -> None:
     found = seen(deleted(ended(143)), PodStage.OVER, terminating=1.0, deleting=True)
     assert not WORDS.wants_events(found, 2.0)

@@ -51,6 +51,8 @@ def container(state: Any, last: Any = None) -> dict[str, Any]:
         (pod(containerStatuses=[container({"waiting": {"reason": "CrashLoopBackOff"}},
                                           {"terminated": {"exitCode": 137, "reason": "OOMKilled"}})]),
          "its driver ended with exit code 137 (OOMKilled); kubectl logs p may say why"),
+        (pod(containerStatuses=[container({"terminated": {"exitCode": 1, "message": "it may not\n"}})]),
+         "its driver ended: it may not"),
         (pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory."),
          "failed: Evicted: The"),
         (deleted(pod()), "is being deleted (on node n1)"),

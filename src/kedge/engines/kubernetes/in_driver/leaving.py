@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -18,6 +19,10 @@ _RELEASE_SEC = 5.0
 _RETRY_SEC = 1.0
 _COPIED_SEC, _LOOK_SEC = 3.0, 0.1  # for a copy, which looks at the folder more often
 _MOST_OPEN = 1 << 20  # descriptors
+_RIGHT = re.compile(r'User "([^"]+)" cannot (\w+) resource "(\w+)"')
+_RIGHT_SEC, _FORGOTTEN_SEC = 5.0, 60.0  # rights that were given just now are not known everywhere
+_TERMINATION = Path("/dev/termination-log")
+_refused: list[float] = []  # since when, by time.monotonic(); one at most
 _told: list[str] = []  # the last error: each is printed once
 
 
@@ -72,8 +77,24 @@ def _is_there(pid: int) -> bool:
 
 
 def wait_for_api(error: Exception) -> None:
-    """The API server does not answer, or refuses what this driver cannot do without: before another try."""
+    """The API server does not answer, or refuses what this driver cannot do without: before another try. If it refuses
+    for some time, this process ends, so that its pod says why."""
     if str(error) not in _told:
         _told[:] = [str(error)]
         print(f"kedge: {error}; it is tried again", file=sys.stderr, flush=True)
+    if found := _RIGHT.search(str(error)):
+        _lacks_right(found)
+    else:
+        _refused.clear()
     time.sleep(_RETRY_SEC)
+
+
+def _lacks_right(found: re.Match[str]) -> None:
+    now = time.monotonic()
+    _refused[:] = [first for first in _refused if now - first < _FORGOTTEN_SEC] or [now]
+    if now - _refused[0] >= _RIGHT_SEC:
+        lacks = f"its account {found[1]} may not {found[2]} {found[3]}"
+        why = f"{lacks}: `kedge kubernetes setup` prints what the namespace needs"
+        with suppress(OSError):  # what is said of its end
+            _TERMINATION.write_text(why)
+        leave(why)

@@ -135,14 +135,14 @@ class PodCalls:
             return  # it is asked again with the next list
         self._news(PodLookedUp(key, found if found and found["metadata"]["uid"] == uid else None))
 
-    def ask_events(self, key: PodKey, uid: str, *, last: bool) -> None:
+    def ask_events(self, key: PodKey, name: str, uid: str, *, last: bool) -> None:
         """Ask what the cluster says about a pod."""
-        self._pool.submit(self._ask_events, key, uid, last)
+        self._pool.submit(self._ask_events, key, name, uid, last)
 
-    def _ask_events(self, key: PodKey, uid: str, last: bool) -> None:
+    def _ask_events(self, key: PodKey, name: str, uid: str, last: bool) -> None:
         found: list[dict[str, Any]] = []
         with suppress(ApiError):
-            found = self._api.events_of(uid)
+            found = self._api.events_of(uid, name)
         self._news(PodEvents(key, found, last))
 
     def ask_workload(self, key: PodKey, group: str | None, uid: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from kedge.contract import duration_text
 from kedge.engines.base import Task, TaskAttempt
 from kedge.engines.cluster.base import Gone, GoneKind
+from kedge.engines.kubernetes import refusals
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.in_driver.attempt_pod import AttemptPod, PodKey, PodStage, key_of
 from kedge.engines.kubernetes.in_driver.pod_calls import (
@@ -27,7 +28,7 @@ from kedge.engines.kubernetes.in_driver.pod_calls import (
 )
 from kedge.engines.kubernetes.in_driver.pod_queue import PodQueue, QueueNames
 from kedge.engines.kubernetes.in_driver.pod_watch import DELETED, PodSeen, PodsListed, PodWatch
-from kedge.engines.kubernetes.pods import fields
+from kedge.engines.kubernetes.pods import fields, kinds
 from kedge.errors import CannotRun
 
 _LOOK_SEC = 2.0  # between looks at pods that wait, or are being deleted
@@ -175,10 +176,10 @@ class TaskPods:
             return ""
         pod = pods[-1]
         if pod.stage < PodStage.THERE:
-            return f"the pod {pod.name} could not be created: {pod.trouble}" if pod.trouble else "it has no pod yet"
-        node = pod.pod.get("spec", {}).get("nodeName") if pod.pod else ""
-        where = f"the pod {pod.name}" + (f" on node {node}" if node else "")
+            return f"pod {pod.name} could not be created: {pod.trouble}" if pod.trouble else "it has no pod yet"
+        node = str(fields.node(pod.pod)) if pod.pod else ""
         said = self._words.pending(pod)
+        where = f"pod {pod.name}" + (f" on node {node}" if node and f"node {node}" not in said else "")
         return f"{where}: {said}" if said else where
 
     def fileno(self) -> int:
@@ -312,9 +313,10 @@ class TaskPods:
             if pod.stage == PodStage.CREATING:
                 self._see(pod, news.pod, now)
         elif pod.stage == PodStage.CREATING and news.error:
-            pod.trouble = str(news.error)
-            if news.error.status in _FINAL_REFUSALS or (news.error.status == 403 and _QUOTA not in pod.trouble):
-                self._tell(pod, self._gone_of(pod, GoneKind.NOT_STARTED, pod.trouble))
+            pod.trouble = refusals.explained(news.error, "pod", self._api)
+            if news.error.status in _FINAL_REFUSALS or (news.error.status == 403 and _QUOTA not in str(news.error)):
+                refused = self._gone_of(pod, GoneKind.NOT_STARTED, pod.trouble)
+                self._tell(pod, refused._replace(kind=kinds.of_refusal(str(news.error))))
                 return
             pod.stage, pod.tries = PodStage.WAITS, pod.tries + 1
             pod.create_at = now + min(_LONGEST_SEC, _AGAIN_SEC * 2 ** min(pod.tries, 10))
@@ -362,7 +364,7 @@ class TaskPods:
         wants = self._words.wants_events(pod, now) and not (final and pod.asks_last)
         if wants and (final or self._may_ask(now)):
             pod.events_asked, pod.asks_last = now, final
-            self._calls.ask_events(pod.key, pod.uid, last=pod.asks_last)
+            self._calls.ask_events(pod.key, pod.name, pod.uid, last=pod.asks_last)
         return pod.asks_last and not pod.has_last_events
 
     def _may_ask(self, now: float) -> bool:

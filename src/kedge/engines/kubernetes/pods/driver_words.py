@@ -74,6 +74,8 @@ def _of_pod(pod: Fields, events: Sequence[Fields]) -> str:
         last = (each.get("state") or {}).get("terminated") or (each.get("lastState") or {}).get("terminated")
         if last and "running" not in (each.get("state") or {}) and last.get("exitCode"):
             why = str(last.get("reason") or "Error")
+            if said := fields.one_line(last.get("message")):
+                return f"its driver ended: {said}"
             return f"its driver ended with exit code {last['exitCode']} ({why}); kubectl logs {name} may say why"
     if fields.phase(pod) == "Failed":
         why = ": ".join(filter(None, (fields.reason(pod), fields.message(pod))))

@@ -10,6 +10,7 @@ from kedge.engines.cluster.base import EndKind
 _INSUFFICIENT, _FORBIDDEN, _UNEXPECTED = -1002, -1005, -1006
 _OUT_OF_MEMORY, _INIT_OUT_OF_MEMORY = -1200, -1300
 _CREATION, _PERMISSION, _NOT_FOUND, _START, _GPU = -1201, -1202, -1203, -1204, -1205
+_REFUSED = -200
 _IMAGE = 254
 _NO_GANG = 251  # JobGangAllocationTimeout: tried again after 60 to 900 s
 _EVICTED = -1000
@@ -28,6 +29,14 @@ NODE_SETTING = EndKind(
     ("Take the setting that the message names out of the site's pod-patch, or have the nodes allow it.",),
 )  # fmt: skip
 NODE_ERROR = EndKind(_UNEXPECTED, CANNOT_START, "node_refused", "the task's node could not admit it")
+REFUSED = EndKind(
+    _REFUSED, CANNOT_START, "bad_config", "the cluster does not take the task's pod",
+    ("Ask for less, or show what the cluster says to the site's administrator.",),
+)  # fmt: skip
+NO_RIGHT = EndKind(
+    _REFUSED, CANNOT_START, "bad_config", "the driver of the job may not create pods",
+    ("Have an administrator of the namespace apply what `kedge kubernetes setup` prints.",),
+)  # fmt: skip
 OWN_DISK = EndKind(_EVICTED, COMMAND_KILLED, "disk_full", "the task wrote more than its pod may", _LESS_DISK)
 SHARED_MEMORY = EndKind(_EVICTED, COMMAND_KILLED, "shm_exhausted", "the task used more shared memory than it may")
 LOW_MEMORY = EndKind(
@@ -125,3 +134,8 @@ NODE_DISK = EndKind(
     _IMAGE, CANNOT_START, "node_refused", "the task's node has no space for the image",
     ("Run it again: another node may have space. The site's administrator should free some on this one.",),
 )  # fmt: skip
+
+
+def of_refusal(answer: str) -> EndKind:
+    """What it means that the API server does not create a pod, for good, with this answer."""
+    return NO_RIGHT if "cannot create resource" in answer else REFUSED

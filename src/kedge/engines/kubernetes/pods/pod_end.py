@@ -111,7 +111,7 @@ def _ended_before(app: Fields, at: float | None) -> bool:
 
 
 def _deleted(app: Fields) -> PodEnd:
-    text = "with kubectl delete, a drain of its node or the like; the cluster does not say by whom"
+    text = "with kubectl delete, or by a drain of its node"
     if app and app.get("exitCode") == 0:
         text += "; its exit code 0 does not count"
     return PodEnd(GoneKind.DELETED, text, containers.signal_or_code(app) if app else None)
