@@ -52,7 +52,7 @@ class DriverKiller:
     def kill(self, run: Path, how: DriverKill) -> None:
         """Lose the driver of a run, which is being submitted or has been."""
         end = time.monotonic() + TIMEOUT
-        while not self._has_recorded(run, how.moment):
+        while not self.has_recorded(run, how.moment):
             assert time.monotonic() < end, f"{run.name} has not recorded {how.moment}"
             time.sleep(_LOOK_SEC)
         time.sleep(how.later_sec)  # by chance, so that it is any moment
@@ -79,7 +79,7 @@ class DriverKiller:
         grace = 0 if way == FORCED else None
         return self._api.delete("Pod", pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace_sec=grace)
 
-    def _has_recorded(self, run: Path, moment: str) -> bool:
+    def has_recorded(self, run: Path, moment: str) -> bool:
         """In the decision log: what the client has may be older."""
         with suppress(ApiError):
             pieces, _ = self._api.list("ConfigMap", labels.of_component(run.name, labels.LOG))

@@ -85,17 +85,25 @@ def _run(kedge: OnKubernetes, killer: DriverKiller, number: int, kill: DriverKil
     (run,) = _named(kedge, number)
     killer.kill(run, kill)
     said = kedge.finish(process, 0)
-    decided = Counter(
+    shown = Counter(re.sub(" +", " ", line) for line in said.splitlines() if re.match("(once|ticks).* \\| ", line))
+    found = {"decided": decided(run) != DECIDED, "logs": logs(run) != LOGS, "shown": shown != SHOWN}
+    if not any(found.values()):
+        return ""
+    return f"{kill}: {found}\n{decided(run)}\n{logs(run)}\n{said}"
+
+
+def decided(run: Path) -> Counter[tuple[str, str | None, int | None]]:
+    """How often each thing was decided."""
+    return Counter(
         (each["event"], each.get("role"), each.get("task_attempt"))
         for each in events.read(Run(run).events)
         if each["event"] in DECISIONS
     )
-    logs = {task: _log(run / "attempt-0" / task) for task in LOGS}
-    shown = Counter(re.sub(" +", " ", line) for line in said.splitlines() if re.match("(once|ticks).* \\| ", line))
-    found = {"decided": decided - DECIDED or DECIDED - decided, "logs": logs != LOGS, "shown": shown != SHOWN}
-    if not any(found.values()):
-        return ""
-    return f"{kill}: {found}\n{logs}\n{said}"
+
+
+def logs(run: Path) -> dict[str, str]:
+    """What the tasks have printed."""
+    return {task: _log(run / "attempt-0" / task) for task in LOGS}
 
 
 def _named(kedge: OnKubernetes, number: int) -> list[Path]:

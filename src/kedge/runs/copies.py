@@ -116,7 +116,7 @@ class KeptFresh:
 
     def __exit__(self, *of_exception: object) -> None:
         if self._module is not None and _end(self._run):
-            self._module.finish(self._run)
+            _failures[self._run.path] = self._module.finish(self._run)
 
 
 def _begin(run: Run, module: Any) -> None:

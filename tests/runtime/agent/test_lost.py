@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from kedge.jobs import link_keys
 from kedge.link.launch import AgentOrders
 from kedge.runtime.agent import node_folders, run
 from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask
+from kedge.runtime.agent.state import AgentState
 from kedge.testing.wait import wait_until
 
 GOES_ON = "touch ready; until [ -e go ]; do sleep 0.02; done; exit 4"
@@ -188,12 +190,31 @@ def test_an_index_without_a_token(agent):
 
 def test_an_agent_without_a_task_or_a_controller_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "ORPHAN_SEC", 0.2)
+    assert _alone(tmp_path, monkeypatch, AgentState()) == GIVEN_UP
+
+
+def test_an_agent_that_alone_knows_how_its_task_has_ended_waits_for_longer(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "ORPHAN_SEC", 0.0)
+    monkeypatch.setattr(run, "HEIR_SEC", 0.5)
+    end = {"task_attempt": 0, "code": 0, "report": None}
+    ended = AgentState(task_attempt=0, folder=str(tmp_path), ended=end, safe=False)
+    began = time.monotonic()
+    assert _alone(tmp_path, monkeypatch, ended) == GIVEN_UP
+    assert time.monotonic() - began >= 0.5
+
+
+def _alone(tmp_path, monkeypatch, state):
+    """The exit code of an agent whose files are mirrored, in this state, which finds no controller."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     told, tell = os.pipe2(os.O_NONBLOCK)
-    orders = AgentOrders(["127.0.0.1"], 1, link_keys.made().certificate, "me~none", None, 0, "worker", ["x"])
+    orders = AgentOrders(
+        ["127.0.0.1"], 1, link_keys.made().certificate, "me~none", None, 0, "worker", ["x"], mirrored=1
+    )
+    orders = orders._replace(mirrored=1)
     folders = node_folders.make(f"none-{os.getpid()}")
     try:
-        assert run.run(AgentTask(orders, 0, "n7", [], None), folders, told, restarted=False) == GIVEN_UP
+        state.save(folders.files)
+        return run.run(AgentTask(orders, 0, "n7", [], None), folders, told, restarted=True)
     finally:
         folders.remove()
         for fd in (told, tell, *folders.locks):

@@ -95,6 +95,8 @@ class ClusterBackend:
             self._places.make_attempt(attempt)
         self._begin_attempt(attempt)
         self._gate.passed(self._record.find(attempt))
+        self._gate.has_waited(self._record.waited_sec(attempt))
+        self._look(self._gate.due)
         now = time.monotonic()
         for task, task_attempt in running.items():
             self._members[task].silent_since = now

@@ -17,6 +17,7 @@ from kedge.engines.controller.states import Emit
 from kedge.link.frames import SharedValue
 from kedge.runs.job_events import JobEvent
 
+_COMING_SEC = 60.0  # for agents that are there, to find another controller
 Whereabouts = Callable[[Task], str]
 
 
@@ -44,6 +45,11 @@ class Gate:
         """Its time begins only now, as the cluster holds all tasks back."""
         self._end, self._note_sec = now + self._settings.barrier_sec, self._settings.barrier_note_sec
         self._note_at = now + self._note_sec
+
+    def has_waited(self, waited_sec: float) -> None:
+        """An earlier controller has waited for so long already. The agents get some time to come to this one."""
+        now = time.monotonic()
+        self._end = max(self._end - waited_sec, min(self._end, now + _COMING_SEC))
 
     @property
     def _is_shut(self) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
+
 from kedge.engines.cluster import barrier
 from kedge.engines.cluster.barrier import Peers
 from kedge.engines.cluster.member import Member
 from kedge.engines.cluster.placement import ClusterPlaces
 from kedge.engines.controller.states import Emit
 from kedge.plan.model import Plan
+from kedge.runs import events
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 
@@ -22,6 +26,20 @@ class PeersRecord:
     def begin(self, attempt: int, *, own_places: bool) -> None:
         """Record that the tasks of an attempt wait for each other."""
         self._emit(JobEvent.BARRIER_BEGUN, attempt=attempt, own_places=own_places)
+
+    def waited_sec(self, attempt: int) -> float:
+        """For how long the tasks of an attempt have waited for each other already, without the time in a queue; 0 if
+        that is not known."""
+        began, stood = "", 0.0
+        for event in events.read(self._run.events):
+            if event["event"] == JobEvent.BARRIER_BEGUN and event.get("attempt") == attempt:
+                began, stood = event["time"], 0.0
+            elif event["event"] == JobEvent.TIME_STOOD_STILL:
+                stood += event.get("waited_sec", 0.0)
+        try:
+            return max(0.0, time.time() - datetime.fromisoformat(began).timestamp() - stood)
+        except (TypeError, ValueError):
+            return 0.0
 
     def find(self, attempt: int) -> Peers | None:
         """What an earlier controller has recorded; None if the tasks had not come together."""

@@ -82,6 +82,11 @@ class Agent:
         return self.state.told(only_safe=self._is_mirrored)
 
     @property
+    def has_untold_end(self) -> bool:
+        """Whether its task has ended, and only this node has the report and the logs of that."""
+        return self._is_mirrored and self.state.ended is not None and not self.state.safe
+
+    @property
     def due(self) -> float:
         """When `send_files` must be called, by time.monotonic()."""
         return self._mirror.due if self._mirror and self._files_room() > 0 else NEVER

@@ -13,7 +13,9 @@ from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask, say
 from kedge.runtime.agent.node_folders import NodeFolders
 from kedge.runtime.process.loop import READABLE, Loop
 
-ORPHAN_SEC = 3600.0  # with nothing to do and without a controller
+# Without a controller: an agent with nothing to do gives its place back after an hour. One that has the only copy of
+# how its task has ended keeps it for a day, the time in which somebody will see to a cluster without room for a driver.
+ORPHAN_SEC, HEIR_SEC = 3600.0, 86_400.0
 
 
 def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) -> int:
@@ -43,11 +45,12 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
             agent.all_is_safe()
         now = time.monotonic()
         heard = now if link.connected or agent.state.running else heard
-        if now > heard + ORPHAN_SEC:
-            say(f"no controller for {ORPHAN_SEC:g} s: {link.error}")
+        patience = HEIR_SEC if agent.has_untold_end else ORPHAN_SEC
+        if now > heard + patience:
+            say(f"no controller for {patience:g} s: {link.error}")
             agent.exit_code = GIVEN_UP
         if agent.exit_code is None:
-            loop.turn(min(link.due, agent.due, heard + ORPHAN_SEC + 1))
+            loop.turn(min(link.due, agent.due, heard + patience + 1))
     link.close()
     return agent.exit_code
 

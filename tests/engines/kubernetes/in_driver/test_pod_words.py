@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.engines.kubernetes.pods.shapes import REAL, deleted, ended, pod
@@ -29,6 +30,18 @@ def test_a_pod_that_no_node_can_take_is_given_up_after_its_time() -> None:
     assert gone
     assert gone.kind
     assert (gone.reason, gone.kind.code) == (GoneKind.NOT_STARTED, 251)
+
+
+def test_the_time_of_a_pod_that_an_earlier_driver_has_created_goes_on() -> None:
+    made = dict(REAL["big"]["pod"])
+    minutes = timedelta(minutes=8)
+    placed = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
+    placed["lastTransitionTime"] = (datetime.now(UTC) - minutes).strftime("%Y-%m-%dT%H:%M:%SZ")
+    made["status"] = {**made["status"], "conditions": [placed]}
+    found = seen(made, was_found=True)
+    assert WORDS.gone(found, 1000.0) is None
+    assert WORDS.gone(found, 1100.0) is None
+    assert WORDS.gone(found, 1130.0)
 
 
 def test_the_time_for_an_image_begins_when_it_is_missed() -> None:

@@ -231,8 +231,9 @@ def _has_ended(anchor: dict[str, Any]) -> bool:
 
 
 def finish(run: Run) -> str:
-    """Fetch all that an ended run has, where it would be lost with its driver, and let the driver go. Returns why that
-    was not possible; empty if it was, or is not needed."""
+    """Fetch all that an ended run has, where it would be lost with its driver, and let the driver go; but not from a
+    machine other than the one that has submitted it, which may want it all, too. Returns why that was not possible;
+    empty if it was, or is not needed."""
     state = copy_state.read(run.cluster)
     if state.is_complete or not has_end(run):
         return ""
@@ -242,7 +243,7 @@ def finish(run: Run) -> str:
         if pod is None or not _is_only_copy(pod):
             return ""
         _fetch_copy(run, True, ALL_OUTPUTS)
-        if not copy_state.read(run.cluster).is_complete:
+        if found.facts.get("imported") or not copy_state.read(run.cluster).is_complete:
             return ""
         os.sync()
         found.api.patch("ConfigMap", found.names.anchor, {"metadata": {"annotations": {labels.FETCHED: "true"}}})

@@ -63,7 +63,7 @@ def _imported(anchor: Mapping[str, Any], jobs: Path, wanted: str | None, place: 
     created = _time(head.get("creationTimestamp"))
     facts = {
         "engine": submitted.ENGINE, **place, "name": head["name"], "uid": head["uid"],
-        "submitted": timestamp(int(created * 1e9)), "time": created,
+        "submitted": timestamp(int(created * 1e9)), "time": created, "imported": True,
     }  # fmt: skip
     user = one_line(str(texts.get(labels.USER, "")))[:_LONGEST]
     info = RunInfo(run_id, job or run_id, user, submitted.ENGINE, facts["submitted"], __version__, "")

@@ -38,7 +38,8 @@ class AttemptPod:
     `supervisor_ended`: its agent says so, and the node may not yet.
     `terminating` is since when it is being deleted, by whomever; `hung_sec` for how long its node had not confirmed
     that when the deletion was `forced`. `removed`: its object is not there any more. `told`:
-    the backend knows that it is over. `queue_said` is why its queue holds it."""
+    the backend knows that it is over. `queue_said` is why its queue holds it. `was_found`: an earlier driver has
+    created it, and perhaps has seen it wait."""
 
     key: PodKey
     name: str
@@ -60,6 +61,7 @@ class AttemptPod:
     hung_sec: float = 0.0
     queue_said: str = ""
     wait: PodWait | None = None
+    was_found: bool = False
     wait_since: float = 0.0
     events: Sequence[Mapping[str, Any]] = ()
     events_asked: float = 0.0

@@ -18,6 +18,7 @@ Leave = Callable[[str], NoReturn]  # with the reason
 _RELEASE_SEC = 5.0
 _RETRY_SEC = 1.0
 _COPIED_SEC, _LOOK_SEC = 3.0, 0.1  # for a copy, which looks at the folder more often
+_ENDED_SEC = 20.0  # for copies of a job that has ended: they end themselves
 _MOST_OPEN = 1 << 20  # descriptors
 _RIGHT = re.compile(r'User "([^"]+)" cannot (\w+) resource "(\w+)"')
 _RIGHT_SEC, _FORGOTTEN_SEC = 5.0, 60.0  # rights that were given just now are not known everywhere
@@ -53,10 +54,19 @@ def give_up(lease: Released, folder: Path) -> NoReturn:
     released.wait(_RELEASE_SEC)
     copying = _copying(folder)
     os.closerange(3, _MOST_OPEN)  # agents go to the next driver
-    end = time.monotonic() + _COPIED_SEC
-    while time.monotonic() < end and any(map(_is_there, copying)):
-        time.sleep(_LOOK_SEC)
+    _wait_for(copying, _COPIED_SEC)
     leave("its pod is being ended")
+
+
+def wait_for_copies(folder: Path) -> None:
+    """Let those who copy the run folder now, besides the one that has all, finish that."""
+    _wait_for(_copying(folder), _ENDED_SEC)
+
+
+def _wait_for(processes: list[int], longest_sec: float) -> None:
+    end = time.monotonic() + longest_sec
+    while time.monotonic() < end and any(map(_is_there, processes)):
+        time.sleep(_LOOK_SEC)
 
 
 def _copying(folder: Path) -> list[int]:

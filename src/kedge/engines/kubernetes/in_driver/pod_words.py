@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 from kedge.engines.cluster.base import Gone, GoneKind
 from kedge.engines.kubernetes.in_driver.attempt_pod import AttemptPod, PodStage
@@ -13,6 +14,7 @@ from kedge.engines.kubernetes.pods.pod_end import Asked
 from kedge.engines.kubernetes.pods.waiting import WaitLimit
 from kedge.spec.units import seconds
 
+_QUEUE = "kueue.x-k8s.io/"
 _SOON_SEC, _AGAIN_SEC = 5.0, 15.0  # until the events of a pod that does not begin are asked for
 
 
@@ -46,7 +48,8 @@ class RunPodWords:
         assert pod.pod
         wait = waiting.of_pod(pod.pod, pod.events, pod.wait, queue_said=pod.queue_said)
         if not (wait and pod.wait and wait.deadline == pod.wait.deadline):
-            pod.wait_since = now
+            pod.wait_since = now - (_waited_sec(pod.pod) if pod.was_found else 0.0)
+        pod.was_found = False
         pod.wait = wait
         if wait is None or wait.end is None or now - pod.wait_since < self._limits.get(wait.deadline, math.inf):
             return None
@@ -78,6 +81,16 @@ def _has_gone(pod: AttemptPod) -> bool:
     kubelet of 1.20 says only at the very end that its task's container has ended."""
     is_deleted = pod.pod is not None and fields.asked_to_go(pod.pod) is not None
     return pod.removed or (pod.supervisor_ended and is_deleted and not pod.deleting)
+
+
+def _waited_sec(pod: fields.Fields) -> float:
+    """For how long a pod has been without a node, or on its node without a container that runs; 0 where its time in a
+    queue is not known."""
+    if any(key.startswith(_QUEUE) for key in pod["metadata"].get("labels") or ()):
+        return 0.0
+    began = fields.condition(pod, "PodScheduled").get("lastTransitionTime")
+    since = fields.seconds(began or pod["metadata"].get("creationTimestamp"))
+    return max(0.0, time.time() - since) if since else 0.0
 
 
 def _asked(pod: AttemptPod) -> Asked:

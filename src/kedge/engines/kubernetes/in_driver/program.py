@@ -73,6 +73,7 @@ def _drive(run: Run, given: Path, api: KubernetesApi, control: Control) -> int:
     _tell_end(api, lease, name, run, code)
     known = {key: value for key, value in seed.options_in(given).items() if key in KubernetesOptions._fields}
     _wait_to_be_fetched(api, owner.name, owner.uid, KubernetesOptions(**known))
+    leaving.wait_for_copies(run.path)
     lease.release()
     return EXIT_OK
 

@@ -260,7 +260,7 @@ class TaskPods:
     def _known(self, key: PodKey, pod: Mapping[str, Any]) -> AttemptPod:
         """A pod that is there."""
         found = self._made(key, str(pod["metadata"]["name"]))
-        found.asked = time.monotonic()
+        found.asked, found.was_found = time.monotonic(), True
         self._see(found, pod, found.asked)
         return found
 

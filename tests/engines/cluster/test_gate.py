@@ -1,0 +1,54 @@
+"""How long the tasks of an attempt wait for each other, also when the controller is another one meanwhile."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from kedge.engines.base import Task
+from kedge.engines.cluster.gate import Gate
+from kedge.engines.cluster.member import Member
+from kedge.engines.cluster.peers_record import PeersRecord
+from kedge.engines.cluster.settings import ClusterSettings
+from kedge.runs.folder import Run
+from kedge.runs.job_events import JobEvent
+
+WORKER = Task("worker", 0)
+
+
+def gate() -> Gate:
+    members = {WORKER: Member(WORKER)}
+    settings = ClusterSettings(barrier_sec=600)
+    return Gate(members, settings, lambda task: "", lambda event, **facts: None, own_places=True)
+
+
+def fails(shut: Gate, after_sec: float) -> bool:
+    return bool(shut.failure([], time.monotonic() + after_sec))
+
+
+def test_the_time_at_the_barrier_goes_on() -> None:
+    shut = gate()
+    shut.has_waited(500)
+    assert not fails(shut, 90)
+    assert fails(shut, 110)
+
+
+def test_agents_have_time_to_come_to_a_controller_that_was_missing_for_long() -> None:
+    shut = gate()
+    shut.has_waited(7200)
+    assert not fails(shut, 50)
+    assert fails(shut, 70)
+
+
+def test_what_was_recorded_tells_for_how_long_they_have_waited(tmp_path: Path) -> None:
+    made: Any = None
+    record = PeersRecord(made, Run(tmp_path), made, made, in_events=True)
+    assert record.waited_sec(0) == 0
+    began = (datetime.now(UTC) - timedelta(seconds=300)).isoformat()
+    events = [{"time": began, "event": JobEvent.BARRIER_BEGUN, "attempt": attempt} for attempt in (0, 1)]
+    Run(tmp_path).events.write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    assert 300 <= record.waited_sec(1) < 400
+    assert record.waited_sec(2) == 0
