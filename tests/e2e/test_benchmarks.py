@@ -26,6 +26,7 @@ SMALLEST = {
     "floors": ["--short"],
     "init_phase": ["1"],
     "kubernetes_driver": ["2"],
+    "kubernetes_start": ["localhost/kedge/busybox:1", "--rounds", "1"],
     "link": ["2", "1"],
     "log_throughput": ["1", ".", "3"],
     "merged_logs": ["2", "1"],
@@ -49,6 +50,8 @@ def test_every_benchmark_is_run() -> None:
 def test_benchmark(name: str, tmp_path: Path, shared: Path, request: pytest.FixtureRequest) -> None:
     if name == "slurm_start" and "SLURM_CONF" not in os.environ:
         pytest.skip("no SLURM_CONF names a cluster; tests/slurm runs it on one of its own")
+    if name == "kubernetes_start":
+        pytest.skip("it needs a cluster; tests/kubernetes runs it on one of its own")
     if name == "containers":
         request.getfixturevalue("image")("busybox")
     (tmp_path / "job.log").write_text("MemoryError\n")

@@ -23,16 +23,14 @@ JOB_FOLDER = (  # its tasks write to the folder of the job, which an engine must
     "the job's folder survives retries of a task",
     "tasks that write the same files of their code lose nothing",
     "the first success of a role can end the job",
-    "a stop during a start hook",
     "a time limit while the controller is suspended",
     "a notice of the place where the job runs",
     "a peer that fails because a task is stopped at a limit is not the cause",
 )
-OTHER_FILES = ("a hook before the stop that hangs ends with the grace period",)  # those of a hook in the log folder
 ONE_COPY = ("all tasks can share one copy of the code",)
 OLD_ADDRESS = ("peers reach a task that was retried alone",)  # they know only the first one of it
 NO_CONTROLLER = ("a job whose controller was killed",)  # its agents wait for another one, for an hour
-NOT_APART = {*JOB_FOLDER, *OTHER_FILES, *ONE_COPY, *OLD_ADDRESS, *NO_CONTROLLER}
+NOT_APART = {*JOB_FOLDER, *ONE_COPY, *OLD_ADDRESS, *NO_CONTROLLER}
 # Those that see what the controller gets of a task, and what it does to one.
 OVER_THE_LINK = {
     name: each

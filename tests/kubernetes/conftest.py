@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,21 @@ from .namespaces import Namespace
 from .own_cluster import OwnCluster
 
 __all__ = ["image", "shared"]
+
+
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember which tests have failed: only for them the state of the cluster is asked for."""
+    report = yield
+    item.stash[_FAILED] = report.failed or item.stash.get(_FAILED, False)
+    return report
+
+
+def _has_failed(request: pytest.FixtureRequest) -> bool:
+    return bool(request.node.stash.get(_FAILED, False))
 
 
 @pytest.fixture(scope="session")
@@ -52,11 +67,12 @@ def own_cluster(any_cluster: Cluster) -> OwnCluster:
 
 
 @pytest.fixture
-def undisturbed(any_cluster: Cluster) -> Iterator[Cluster]:
+def undisturbed(request: pytest.FixtureRequest, any_cluster: Cluster) -> Iterator[Cluster]:
     """The cluster of all tests, which other tests use, too. Its logs are shown if a test fails."""
     with sharing.used():
         yield any_cluster
-        print(any_cluster.logs())
+        if _has_failed(request):
+            print(any_cluster.logs())
 
 
 @pytest.fixture
@@ -66,11 +82,12 @@ def cluster(own_cluster: OwnCluster, undisturbed: Cluster) -> OwnCluster:
 
 
 @pytest.fixture
-def cluster_alone(own_cluster: OwnCluster) -> Iterator[OwnCluster]:
+def cluster_alone(request: pytest.FixtureRequest, own_cluster: OwnCluster) -> Iterator[OwnCluster]:
     """The cluster, which no other test uses meanwhile, so that its programs and nodes may be ended."""
     with sharing.used(alone=True):
         yield own_cluster
-        print(own_cluster.logs())
+        if _has_failed(request):
+            print(own_cluster.logs())
         own_cluster.heal()
 
 
@@ -81,7 +98,8 @@ def namespace(request: pytest.FixtureRequest, with_busybox: Cluster, tmp_path: P
     cluster = request.getfixturevalue("cluster_alone" if alone else "undisturbed")
     made = Namespace(cluster, tmp_path)
     yield made
-    print(made.describe())
+    if _has_failed(request):
+        print(made.describe())
     made.close()
 
 

@@ -94,13 +94,20 @@ def signalled(uid: str, number: int) -> bool:
     """Send a signal to the process of the driver in the pod with this uid, which runs on this machine. Returns whether
     there is one."""
     found = False
+    for pid in processes(uid):
+        with suppress(OSError):
+            os.kill(pid, number)
+            found = True
+    return found
+
+
+def processes(uid: str) -> list[int]:
+    """The processes of this machine that are the driver in the pod with this uid."""
+    found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
             variables = Path("/proc", pid, "environ").read_bytes().split(b"\0")
-            if (
-                f"KEDGE_POD_UID={uid}".encode() in variables
-                and b"--driver" in Path("/proc", pid, "cmdline").read_bytes()
-            ):
-                os.kill(int(pid), number)
-                found = True
+            command = Path("/proc", pid, "cmdline").read_bytes()
+            if f"KEDGE_POD_UID={uid}".encode() in variables and b"--driver" in command:
+                found.append(int(pid))
     return found

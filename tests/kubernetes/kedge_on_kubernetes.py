@@ -12,12 +12,16 @@ from typing import Any
 
 from tests.e2e.conftest import Loaded
 
+from kedge.contract import OUTPUT_DIR
+from kedge.engines.kubernetes.objects import task_volumes
+from kedge.engines.kubernetes.objects.names import RunNames
 from kedge.runs import copies
 from kedge.runs.folder import Run
 from kedge.testing.command import TIMEOUT
 from kedge.testing.wait import wait_until
 
 from . import image_names
+from .driver_kills import processes
 from .namespaces import Namespace
 
 _SECRET_FILES = ("cluster/secrets.json", "cluster/link.json", "cluster/ssh.json")
@@ -28,8 +32,11 @@ _SETTINGS = {"pending": "60s", "unreachable": "60s", "lost-node": "30s"}
 class OnKubernetes(Loaded):
     """Jobs run in a namespace. What is seen of them is a copy, which is made fresh whenever a test looks at it."""
 
+    keeps_code = False  # it goes with the pods
+
     def __init__(self, folder: Path, namespace: Namespace, cache: Path) -> None:
         super().__init__(folder, "kubernetes", image=image_names.busybox())
+        self._outputs = folder  # where the site's claim of outputs is, once there is one
         self.namespace = namespace
         self.environment |= {"KUBECONFIG": str(namespace.kubeconfig), "XDG_CACHE_HOME": str(cache)}
         self.site()
@@ -39,9 +46,35 @@ class OnKubernetes(Loaded):
         own = {"image": image_names.runtime(), "image-pull-policy": "IfNotPresent"}
         chosen = {key.replace("_", "-"): value for key, value in settings.items()}
         lines = [f"{key} = {json.dumps(value)}" for key, value in (_SETTINGS | own | chosen).items()]
-        file = self.folder / "site.toml"
-        file.write_text("\n".join(["[engines.kubernetes]", *lines, ""]))
-        self.environment["KEDGE_SITE_FILE"] = str(file)
+        super().site_file("\n".join(["[engines.kubernetes]", *lines, ""]))
+
+    def site_file(self, text: str) -> None:
+        # What is below the folder of the test is at the same path in the nodes.
+        self.site(**{"host-paths": [str(self.folder)]})
+        super().site_file(f"{text}\n{(self.folder / 'site.toml').read_text()}")
+
+    def claim_outputs(self) -> None:
+        """Have the site keep outputs and the folders of jobs on a claim."""
+        self._outputs = self.namespace.claim("outputs")
+        self.site(**{"outputs-volume": "outputs"})
+
+    def job_dir(self, run: str = "") -> Path:
+        return self._outputs / task_volumes.job_folder(RunNames.of(run or self.only_run().name).name)
+
+    def outputs(self, task: str = "worker-0", attempt: int = 0) -> Path:
+        name = RunNames.of(self.only_run().name).name
+        on_claim = self._outputs / task_volumes.kept_folder(name) / f"attempt-{attempt}" / task / OUTPUT_DIR
+        return on_claim if on_claim.exists() else super().outputs(task, attempt)
+
+    def task(self, task: str = "worker-0", attempt: int = 0) -> Path:
+        self.fetch()
+        return super().task(task, attempt)
+
+    def controller(self) -> int:
+        """The pid of the driver of the only run, which is a process of this machine, too."""
+        (pod,) = self.pods("driver")
+        (pid,) = processes(pod["metadata"]["uid"])
+        return pid
 
     def task_log(self, task: str = "worker-0", attempt: int = 0) -> str:
         self.fetch()

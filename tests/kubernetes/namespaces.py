@@ -100,6 +100,7 @@ class Namespace:
 
     def close(self) -> None:
         """Remove it. Its pods get no grace; that it is gone is not waited for."""
+        self.cluster.forget(self.name)
         self.kubectl("delete", "jobs,pods", "--all", "--wait=false", "--grace-period=0", "--force", check=False)
         self.cluster.kubectl("delete", "namespace", self.name, "--wait=false", check=False)
         if self._volumes:  # they go with their claims; their folders with the cluster

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from kedge.contract import CURRENT, EVENTS_FILE, USER_ALL
+from kedge.contract import CURRENT, EVENTS_FILE, JOB_DIR, OUTPUT_DIR, USER_ALL
 from kedge.runs.folder import Run
 from kedge.runs.liveness import is_controlled
 from kedge.testing.wait import wait_until
@@ -27,6 +27,8 @@ class Kedge:
     Jobs run on `engine` with `options`, or on that of the settings if it is empty; the job files that `job` writes use
     `image`. Call `close` at the end of a test.
     """
+
+    keeps_code = True  # whether the copies of the code in which tasks have run are in the run folder
 
     def __init__(
         self, folder: Path, engine: str = "local", options: tuple[str, ...] = (), image: str = "busybox"
@@ -115,6 +117,20 @@ class Kedge:
     def task(self, task: str = "worker-0", attempt: int = 0) -> Path:
         """The folder of a task of the only run."""
         return self.only_run() / f"attempt-{attempt}" / task
+
+    def job_dir(self, run: str = "") -> Path:
+        """The folder that the tasks of a run share, where this process sees it; without a name that of the only run."""
+        return (self.jobs / run if run else self.only_run()) / JOB_DIR
+
+    def outputs(self, task: str = "worker-0", attempt: int = 0) -> Path:
+        """The folder with the results of a task of the only run, where this process sees it."""
+        return self.task(task, attempt) / OUTPUT_DIR
+
+    def site_file(self, text: str) -> None:
+        """Have the site set this, as TOML whose relative paths begin at `folder`."""
+        file = self.folder / "site.toml"
+        file.write_text(text)
+        self.environment["KEDGE_SITE_FILE"] = str(file)
 
     def events(self) -> list[dict[str, Any]]:
         """The events of the controller's log so far; none before there is a run."""

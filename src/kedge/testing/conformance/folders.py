@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedge.contract import CODE_DIR, JOB_DIR, OUTPUT_DIR, TASK_STARTS
+from kedge.contract import CODE_DIR, TASK_STARTS
 from kedge.errors import EXIT_FAILED
 from kedge.testing.command import Kedge
 from kedge.testing.conformance.case import ConformanceCase, same
@@ -44,31 +44,32 @@ def _content(*files: Path) -> list[str]:
 
 
 def _uri_in_result(kedge: Kedge) -> None:
-    same("result", _content(kedge.task() / OUTPUT_DIR / "model" / "result"), ["hdfs://10.0.0.1:9000/me\n"])
+    same("result", _content(kedge.outputs() / "model" / "result"), ["hdfs://10.0.0.1:9000/me\n"])
 
 
 def _all_results(kedge: Kedge) -> None:
-    results = (kedge.task(f"worker-{index}") / OUTPUT_DIR / "result" for index in range(10))
+    results = (kedge.outputs(f"worker-{index}") / "result" for index in range(10))
     same("results", _content(*results), [f"{index}\n" for index in range(10)])
 
 
 def _all_files(kedge: Kedge) -> None:
-    own = (kedge.task(f"worker-{index}") / CODE_DIR / "source" / "same" for index in range(10))
-    same("what is kept of the tasks", _content(*own), [f"{index}\n" for index in range(10)])
+    if kedge.keeps_code:
+        own = (kedge.task(f"worker-{index}") / CODE_DIR / "source" / "same" for index in range(10))
+        same("what is kept of the tasks", _content(*own), [f"{index}\n" for index in range(10)])
     snapshot = kedge.only_run() / CODE_DIR / "source"
     same("the snapshot", _content(snapshot / "main.sh", snapshot / "data" / "one"), ["echo main", "one"])
     same("files in it", sorted(file.name for file in snapshot.iterdir()), ["data", "main.sh"])
 
 
 def _steps_of_the_job(kedge: Kedge) -> None:
-    steps = (kedge.task(attempt=attempt) / OUTPUT_DIR / "step" for attempt in range(3))
+    steps = (kedge.outputs(attempt=attempt) / "step" for attempt in range(3))
     same("results of the attempts", _content(*steps), ["0\n", "1\n", "2\n"])
 
 
 def _steps_of_the_task(kedge: Kedge) -> None:
-    steps = (kedge.task(name) / OUTPUT_DIR / "step" for name in ("worker-0", "worker-0.1", "worker-0.2"))
+    steps = (kedge.outputs(name) / "step" for name in ("worker-0", "worker-0.1", "worker-0.2"))
     same("results of the attempts", _content(*steps), ["0\n", "1\n", "2\n"])
-    same("the job's folder", _content(kedge.only_run() / JOB_DIR / "checkpoint"), ["3\n"])
+    same("the job's folder", _content(kedge.job_dir() / "checkpoint"), ["3\n"])
 
 
 def _no_copies(kedge: Kedge) -> None:

@@ -55,11 +55,11 @@ def released(kedge: Kedge) -> None:
     assert re.search(rf"^{run.name} +held ", kedge("ps").stdout, re.MULTILINE)
     shown = kedge("show", run.name).stdout
     assert re.search(rf"^first:0 +held .*^ +kedge exec {run.name} first:0 .*release", shown, re.MULTILINE | re.DOTALL)
-    (run / "job-dir/fail").touch()
+    (kedge.job_dir() / "fail").touch()
     wait_until(lambda: (kedge.task("second-0") / REPORT_FILE).exists(), TIMEOUT)
     beats = kedge.task_log("third-0").count("beat")
     wait_until(lambda: kedge.task_log("third-0").count("beat") > beats + 2, TIMEOUT)
-    assert not (run / "job-dir/over").exists(), "an exit hook ran during the hold"
+    assert not (kedge.job_dir() / "over").exists(), "an exit hook ran during the hold"
     same("release", kedge("release", run.name).stdout, f"first:0 of {run.name} is released\n")
     printed = kedge.finish(process, EXIT_FAILED)
     assert f"end with kedge release {run.name}" in printed, printed
@@ -67,7 +67,7 @@ def released(kedge: Kedge) -> None:
     same("states", states, {"first:0": State.FAILED, "second:0": State.FAILED, "third:0": State.STOPPED})
     codes = [_report(kedge, f"{role}-0")["user_exit_code"] for role in ("first", "second")]
     same("codes", codes, [7, 8])
-    assert (run / "job-dir/over").exists()
+    assert (kedge.job_dir() / "over").exists()
     same("held tasks", _events(kedge).count(JobEvent.TASK_HELD), 1)
     assert kedge.leftovers() == []
 
@@ -109,10 +109,10 @@ def by_a_sleeping_hook(kedge: Kedge) -> None:
     hook = _hook(TASK_FAILS, "touch $KEDGE_JOB_DIR/begun; until [ -e $KEDGE_JOB_DIR/go ]; do sleep 0.1; done")
     job = kedge.job("echo inside > seen; exit 7", roles={"worker": {"prerequisites": ["hook"]}}, prerequisites=[hook])
     process = kedge.start("run", job)
-    wait_until(lambda: kedge.runs() and (kedge.only_run() / "job-dir/begun").exists(), TIMEOUT)
+    wait_until(lambda: kedge.runs() and (kedge.job_dir() / "begun").exists(), TIMEOUT)
     run = kedge.only_run()
     same("a program", kedge("exec", run.name, "worker:0", "--", "cat", "seen").stdout, "inside\n")
-    (run / "job-dir/go").touch()
+    (kedge.job_dir() / "go").touch()
     kedge.finish(process, EXIT_FAILED)
     assert _report(kedge, "worker-0")["user_exit_code"] == 7
 

@@ -48,7 +48,7 @@ def _root_is_worker_1(kedge: Kedge) -> None:
 def _first_success(kedge: Kedge) -> None:
     roles = {
         "master": {
-            "commands": ["until [ -e $PAI_LOG_DIR/go ]; do sleep 0.1; done"],
+            "commands": ["until [ -e $KEDGE_OUTPUT_DIR/go ]; do sleep 0.1; done"],
             "completion": {"minFailedInstances": 1, "minSucceededInstances": 1},
         },
         "worker": {"commands": ["exit 3"], "instances": 2, "completion": {"minFailedInstances": -1}},
@@ -56,7 +56,8 @@ def _first_success(kedge: Kedge) -> None:
     }
     process = kedge.start("run", kedge.job("", roles=roles))
     wait_until(lambda: [event["event"] for event in kedge.events()].count(JobEvent.TASK_COMPLETED) == 2, TIMEOUT)
-    (kedge.task("master-0") / "go").touch()
+    (kedge.folder / "go").touch()
+    kedge("cp", "go", "job/master-0:")
     kedge.finish(process, 0)
     states = {
         "master:0": State.SUCCEEDED,

@@ -118,7 +118,7 @@ def with_job_dir(kedge: Kedge) -> None:
     kedge("wait", continued)
     logs = [kedge("logs", name, "worker-0").stdout.strip() for name in (first, without, continued)]
     same("steps", logs, ["1", "1", "2"])
-    same("the old folder", (kedge.jobs / first / "job-dir" / "last").read_text(), "step\n")
+    same("the old folder", (kedge.job_dir(first) / "last").read_text(), "step\n")
 
 
 BEHAVIOURS: dict[str, Callable[[Kedge], None]] = {

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from functools import partial
 
-from kedge.contract import BEFORE_STOP, REPORT_FILE
+from kedge.contract import BEFORE_STOP, REPORT_FILE, RUNTIME_LOG
 from kedge.errors import EXIT_FAILED, EXIT_INTERRUPTED
 from kedge.runs.job_events import JobEvent
 from kedge.testing.command import TIMEOUT, Kedge
@@ -17,6 +17,11 @@ from kedge.testing.wait import wait_until
 
 _GRACEFUL = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
 _STUBBORN = "trap '' TERM INT; echo ready; while :; do sleep 0.1; done"
+
+
+def _hooks(kedge: Kedge) -> list[str]:
+    """What the hook of the only task has printed so far, among other lines."""
+    return runtime_log(kedge) if (kedge.task() / RUNTIME_LOG).exists() else []
 
 
 def ctrl_c(kedge: Kedge) -> None:
@@ -126,17 +131,17 @@ def stop_without_grace(kedge: Kedge, *, after_a_stop: bool) -> None:
 
 def stop_during_a_hook(kedge: Kedge) -> None:
     callbacks = [
-        {"event": "taskStarts", "commands": ["echo hook > $PAI_LOG_DIR/hook", "sleep 1000"]},
+        {"event": "taskStarts", "commands": ["echo begun", "sleep 1000"]},
         {"event": "containerExit", "commands": ["echo exit hook"]},
     ]
     hook = {"name": "hook", "type": "script", "plugin": "cmd", "callbacks": callbacks}
     job = kedge.job("echo command", roles={"worker": {"prerequisites": ["hook"]}}, prerequisites=[hook])
     process = kedge.start("run", job)
-    wait_until(lambda: kedge.runs() and (kedge.task() / "hook").exists(), TIMEOUT)
+    wait_until(lambda: kedge.runs() and "begun" in _hooks(kedge), TIMEOUT, "the hook")
     process.send_signal(signal.SIGINT)
     kedge.finish(process, EXIT_INTERRUPTED)
     same("the command", kedge.task_log(), "")
-    assert "exit hook" in (kedge.task() / "runtime.log").read_text()
+    assert "exit hook" in _hooks(kedge), _hooks(kedge)
     assert kedge.leftovers() == []
 
 
@@ -164,7 +169,7 @@ def hook_before_stop(kedge: Kedge) -> None:
 
 
 def hook_before_stop_that_hangs(kedge: Kedge) -> None:
-    callbacks = [{"event": BEFORE_STOP, "commands": ["echo begun > $PAI_LOG_DIR/begun; sleep 1000"]}]
+    callbacks = [{"event": BEFORE_STOP, "commands": ["echo begun; sleep 1000"]}]
     hook = {"name": "save", "type": "script", "plugin": "cmd", "callbacks": callbacks}
     stop = {"kedge": {"stop": {"graceSec": 1}}}
     roles = {"worker": {"prerequisites": ["save"]}}
@@ -172,7 +177,7 @@ def hook_before_stop_that_hangs(kedge: Kedge) -> None:
     kedge.wait_for_output("ready")
     process.send_signal(signal.SIGINT)
     kedge.finish(process, EXIT_INTERRUPTED)
-    assert (kedge.task() / "begun").exists()
+    assert "begun" in _hooks(kedge), _hooks(kedge)
     report = json.loads((kedge.task() / REPORT_FILE).read_text())
     same("report", (report["killed"], report["user_exit_code"]), (True, 137))
     assert kedge.leftovers() == []

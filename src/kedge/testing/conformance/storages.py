@@ -21,8 +21,7 @@ def _site(kedge: Kedge, text: str, **files: str) -> Path:
         (folder / name).mkdir(parents=True)
         (folder / name).chmod(0o777)
         (folder / name / "file").write_text(content)
-    (kedge.folder / "site.toml").write_text(text)
-    kedge.environment["KEDGE_SITE_FILE"] = str(kedge.folder / "site.toml")
+    kedge.site_file(text)
     return folder
 
 
