@@ -112,7 +112,7 @@ def test_a_job_file_sets_no_option_of_an_engine_no_folder_of_a_storage_and_no_li
     user of a cluster may ask for. A kubeconfig file could name programs."""
     settable = {setting.key for setting in EVERY if setting.job}
     slurm = ["partition", "account", "qos", "time", "constraint", "reservation", "exclusive", "gres", "requeue"]
-    kubernetes = ["namespace", "queue", "priority-class", "node-selector"]
+    kubernetes = ["namespace", "controller", "queue", "priority-class", "node-selector"]
     engines = {*(f"engines.slurm.{key}" for key in slurm), *(f"engines.kubernetes.{key}" for key in kubernetes)}
     assert settable == {"engine", "marketplace", "rules", *engines}
     limits = {setting.key for setting in EVERY if setting.key.startswith("limits.")}
@@ -131,7 +131,7 @@ def test_a_job_file_sets_no_option_of_an_engine_no_folder_of_a_storage_and_no_li
     ]
     others = {"registry", "groups.*.members", *(f"storages.*.{key}" for key in of_site)}
     others |= {f"engines.slurm.{key}" for key in scheduler}
-    user = {"kubeconfig", "context", "namespace", "queue", "priority_class", "node_selector"}
+    user = {"kubeconfig", "context", "namespace", "controller", "queue", "priority_class", "node_selector"}
     others |= {f"engines.kubernetes.{option.key}" for option in KUBERNETES_OPTIONS if option.name not in user}
     assert {setting.key for setting in EVERY if setting.site_only} == others | limits
 
