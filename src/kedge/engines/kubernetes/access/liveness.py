@@ -28,10 +28,22 @@ _DELETED = "what kedge had created for it in the namespace was deleted"
 
 def word(run: Run) -> SchedulerWord:
     """What Kubernetes says of a run. Records the end of a run of which nothing is left there, once."""
-    said = _asked(run)
+    return recorded(run, _asked(run))
+
+
+def recorded(run: Run, said: SchedulerWord) -> SchedulerWord:
+    """The same, which is remembered for those who cannot ask."""
     if said != last_word(run.cluster):
         write_word(run.cluster, said)
     return said
+
+
+def unreachable(run: Run, error: CannotRun, now: float) -> SchedulerWord:
+    """What was known last, and of when that is."""
+    since = copy_state.read(run.cluster).when
+    shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+    text = f"{error}; what is shown of it is as it was at {shown}" if since else str(error)
+    return last_word(run.cluster)._replace(state=JobPhase.UNKNOWN, text=one_line(text), checked=now)
 
 
 def _asked(run: Run) -> SchedulerWord:
@@ -46,10 +58,7 @@ def _asked(run: Run) -> SchedulerWord:
             return _ended(found, anchor, str(ended), now)
         return _of_driver(found, now)
     except CannotRun as error:
-        since = copy_state.read(run.cluster).when
-        shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
-        text = f"{error}; what is shown of it is as it was at {shown}" if since else str(error)
-        return last_word(run.cluster)._replace(state=JobPhase.UNKNOWN, text=one_line(text), checked=now)
+        return unreachable(run, error, now)
 
 
 def _without_anchor(run: Run, found: SubmittedRun, now: float) -> SchedulerWord:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 
-from kedge.engines.kubernetes.access import copy_state, liveness
+from kedge.engines.kubernetes.access import liveness
 from kedge.engines.kubernetes.framework import following, progress
 from kedge.engines.kubernetes.framework.progress import FrameworkProgress
 from kedge.engines.kubernetes.framework.submitted import SubmittedFramework
 from kedge.engines.kubernetes.pods import waiting
 from kedge.errors import CannotRun
 from kedge.runs.folder import Run
-from kedge.runs.liveness import JobPhase, SchedulerWord, has_end, last_word, write_word
+from kedge.runs.liveness import JobPhase, SchedulerWord, has_end
 from kedge.states import State
-from kedge.terminal_text import one_line
 
 _SUBMIT_SEC = 180.0  # its objects may still be being created, although the caller was killed
 _SHOWN_PODS = 50  # whose reasons are looked at
@@ -22,10 +21,7 @@ _NOBODY = "FrameworkController has not looked at it yet; is it running?"
 
 def word(run: Run) -> SchedulerWord:
     """What is known of a run now. Records the end of a run that has no Framework any more, once."""
-    said = _asked(run)
-    if said != last_word(run.cluster):
-        write_word(run.cluster, said)
-    return said
+    return liveness.recorded(run, _asked(run))
 
 
 def _asked(run: Run) -> SchedulerWord:
@@ -37,10 +33,7 @@ def _asked(run: Run) -> SchedulerWord:
             return _without(run, found, now)
         return _of_progress(run, found, progress.read(framework), now)
     except CannotRun as error:
-        since = copy_state.read(run.cluster).when
-        shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
-        text = f"{error}; what is shown of it is as it was at {shown}" if since else str(error)
-        return last_word(run.cluster)._replace(state=JobPhase.UNKNOWN, text=one_line(text), checked=now)
+        return liveness.unreachable(run, error, now)
 
 
 def _without(run: Run, found: SubmittedFramework, now: float) -> SchedulerWord:
