@@ -9,7 +9,7 @@ import pytest
 from tests.engines.cluster.link_rig import WORKER, Rig
 
 from kedge.contract import LogPolicy
-from kedge.engines.cluster import mirror_mark, mirror_store
+from kedge.engines.cluster import mirror_store
 from kedge.engines.cluster.link_updates import Joined, Message
 from kedge.engines.cluster.mirrored import MirroredTask
 from kedge.link import messages, mirroring
@@ -335,7 +335,7 @@ def store(tmp_path: Path, limit: int = 1 << 20) -> MirroredTask:
         "", ".", "..", "/etc/x", "../x", "output", "output/", "output/../x", "output/../../x", "output/./x",
         "output//x",
         "output/a/../b", "/output/x", "output/\0", "output/" + "x" * 256, "output/" + "x/" * 40 + "x", "spec.json",
-        "work/x", mirror_mark.FILE, "user-all", "user-all/x", "user-all/../x", "user-all/@../x.s", "user-all/@.s",
+        "work/x", mirroring.MARK, "user-all", "user-all/x", "user-all/../x", "user-all/@../x.s", "user-all/@.s",
         f"user-all/@{'g' * 24}.s", f"user-all/@{'0' * 23}.s", f"user-all/@{'0' * 24}.s/x", "log-times/x",
         "log-times/../x", "output/\ud800", None, 1, ["output", "x"],
     ],

@@ -166,6 +166,7 @@ class KubernetesOptions(NamedTuple):
     kubeconfig: str | None = None
     context: str | None = None
     namespace: str | None = None
+    controller: str = DRIVER
     queue: str | None = None
     priority_class: str | None = None
     node_selector: str | None = None
@@ -196,12 +197,11 @@ class KubernetesOptions(NamedTuple):
     driver_node_selector: str | None = None
     driver_cpu: str = "250m"
     driver_memory: str = "512Mi"
-    fixed: tuple[str, ...] | list[str] = ()
-    controller: str = DRIVER
     framework_account: str = FRAMEWORK_ACCOUNT
     framework_logs: str | None = None
     framework_priorities: bool = False
     hived: str | None = None
+    fixed: tuple[str, ...] | list[str] = ()
 
     @property
     def by_framework(self) -> bool:

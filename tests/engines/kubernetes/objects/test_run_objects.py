@@ -117,7 +117,7 @@ def test_code_may_be_on_a_volume() -> None:
     (volume,) = (each for each in pod["spec"]["volumes"] if each["name"] == "claim-code-claim")
     assert volume["persistentVolumeClaim"] == {"claimName": "code-claim"}
     (mount,) = (each for each in container(pod, "prepare")["volumeMounts"] if each["mountPath"] == "/kedge/code")
-    assert mount["subPath"] == "train-abc2345"
+    assert mount["subPath"] == "train-abc2345.code"
 
 
 def test_passwords_of_registries() -> None:

@@ -12,7 +12,8 @@ from kedge.engines.kubernetes.pods.fields import Fields
 
 _DELETED = ("WorkloadDeleted", "NoMatchingWorkload")
 _DEACTIVATED = "deactivated"
-_TAKEN_BACK = ("preempted", "stopped")  # for others, or because the administrator has stopped the queue
+_PREEMPTION = "Preempted"
+_STOP = "stopped"  # the queue, by its administrator
 
 
 def why_waiting(workload: Mapping[str, Any] | None) -> str:
@@ -50,5 +51,5 @@ def ended(condition: Fields) -> PodEnd:
         return PodEnd(GoneKind.DELETED, f"its Workload in Kueue was deleted: {said}")
     if _DEACTIVATED in said.lower():
         return PodEnd(GoneKind.CANCELLED, text)
-    taken_back = reason == "Preempted" or said.lower().startswith(_TAKEN_BACK[0]) or _TAKEN_BACK[1] in said.lower()
+    taken_back = reason == _PREEMPTION or said.startswith(_PREEMPTION) or _STOP in said.lower()
     return PodEnd(GoneKind.PREEMPTED if taken_back else GoneKind.EVICTED, text)
