@@ -125,8 +125,8 @@ ACCEPTS = (
         least=LEAST_UNREACHABLE_SEC,
     ),
     _time(
-        "lost_node", "How long a deleted pod on a node that does not answer may hang before it is removed by force; 0: "
-        "never.", "10m",
+        "lost_node", "How long a deleted pod on a node that does not answer may hang, at least for its grace, before "
+        "it is removed by force; 0: never.", "10m",
     ),
     _of_site(
         "driver_node_selector", str, "Labels that the nodes of drivers must have: KEY=VALUE, or several with commas "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -134,3 +135,14 @@ def test_a_pod_that_runs_is_left_alone() -> None:
     running = seen(pod(containerStatuses=[{"name": "app", "state": {"running": {}}}]))
     assert WORDS.gone(running, 0.0) is None
     assert (WORDS.pending(running), WORDS.wants_events(running, 1000.0)) == ("", False)
+
+
+def test_a_pod_that_hangs_is_given_up_after_its_grace_and_not_before_the_site_says_so() -> None:
+    def given_up_at(grace_sec: int, lost_sec: float | None, **more: Any) -> float:
+        return seen(deleted(pod(), grace=grace_sec), **{"terminating": 1000.0, **more}).given_up_at(lost_sec)
+
+    assert given_up_at(120, 600.0) == 1600.0
+    assert given_up_at(120, 30.0) == 1120.0
+    assert given_up_at(120, None) == math.inf
+    assert given_up_at(120, 30.0, terminating=None) == math.inf
+    assert given_up_at(120, 30.0, stage=PodStage.OVER) == math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -74,6 +75,14 @@ class AttemptPod:
         it changes."""
         goes = self.delete_at is not None or self.terminating is not None
         return not self.removed and (goes or (self.stage == PodStage.THERE and self.wait is not None))
+
+    def given_up_at(self, lost_sec: float | None) -> float:
+        """When its deletion is forced unless its node has confirmed it, if that may be after `lost_sec`: not before its
+        grace is over, which counts from the same moment. Infinite if it is not to be forced."""
+        if self.terminating is None or self.stage == PodStage.OVER or lost_sec is None or self.pod is None:
+            return math.inf
+        grace_sec = self.pod["metadata"].get("deletionGracePeriodSeconds") or 0
+        return self.terminating + float(max(grace_sec, lost_sec))
 
     def sees(self, pod: Mapping[str, Any], now: float) -> None:
         """It is like this."""

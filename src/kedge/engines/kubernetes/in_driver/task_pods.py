@@ -399,12 +399,7 @@ class TaskPods:
         if pod.delete_at is not None and pod.delete_at <= now and not pod.deleting and pod.uid:
             pod.deleting = True
             self._calls.delete(pod.key, pod.name, pod.uid, pod.grace_sec)
-        hangs = pod.terminating is not None and pod.stage != PodStage.OVER
-        if not hangs or self._lost_sec is None or pod.forced or not pod.pod:
-            return
-        grace = pod.pod["metadata"].get("deletionGracePeriodSeconds") or 0
-        assert pod.terminating is not None
-        if now >= pod.terminating + grace + self._lost_sec:
+        if not pod.forced and pod.pod and pod.terminating is not None and now >= pod.given_up_at(self._lost_sec):
             pod.forced, pod.hung_sec = True, now - pod.terminating
             node = pod.pod.get("spec", {}).get("nodeName", "")
             waited = duration_text(round(pod.hung_sec))
