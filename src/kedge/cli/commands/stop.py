@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from contextlib import suppress
 
@@ -18,6 +19,7 @@ from kedge.runs.status import JobStatus
 from kedge.states import FINAL, WITHOUT_END, State
 
 _QUIET_SEC = 5.0  # after this, a note names what kedge is waiting for
+_UNHEARD = "the job's controller has not answered yet; if it does not, the job is ended without it"
 _MOST_TASKS = 3  # named in such a note
 
 
@@ -68,7 +70,16 @@ def _stopped(run: Run, kill: bool, no_wait: bool) -> JobStatus:
 
 
 def _stop(run: Run, kill: bool) -> None:
-    print_notes(*runs.stop(run, kill))
+    slow = threading.Timer(_QUIET_SEC, print_notes, [_UNHEARD]) if kill else None
+    if slow:
+        slow.daemon = True
+        slow.start()
+    try:
+        notes = runs.stop(run, kill)
+    finally:
+        if slow:
+            slow.cancel()
+    print_notes(*notes)
 
 
 def _wait(run: Run, kill: bool) -> JobStatus:

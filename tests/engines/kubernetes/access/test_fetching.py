@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -188,9 +189,9 @@ def test_requests_are_written_on_the_anchor(scene):
         thread.start()
     for thread in threads:
         thread.join()
-    requests.stop(scene.run, True)
+    requests.forward(scene.run, signal.SIGINT)
     found = json.loads(scene.anchor["metadata"]["annotations"][labels.REQUESTS])
-    assert [each["kind"] for each in found] == ["stop"] * 4 + ["kill"]
+    assert [each["kind"] for each in found] == ["stop"] * 4 + ["interrupt"]
     assert len({each["id"] for each in found}) == 5
 
 

@@ -23,4 +23,5 @@ kept_outputs      outputs on the site's volume and in running tasks
 removal           removes what a run has on volumes
 reader_pod        reads the volumes of a run
 requests          what the owner asks of the driver
+unheard_kill      the end of a run whose driver does not act on a kill
 """

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kedge.engines.controller.stop_requests import KILL, NOTICE
-from kedge.engines.kubernetes.access import liveness, removal, submitted
+from kedge.engines.kubernetes.access import liveness, removal, submitted, unheard_kill
 from kedge.engines.kubernetes.access.submitted import SubmittedRun
 from kedge.engines.kubernetes.api import ApiError
 from kedge.engines.kubernetes.objects import labels
@@ -75,15 +75,17 @@ def _ask(run: Run, wish: _OwnerWish) -> tuple[str, ...]:
     if (pod is None or not submitted.is_running(pod)) and not _has_begun(run):
         return _withdraw(run, found, wish)
     try:
-        _append(found, wish)
+        request = _append(found, wish)
     except _AnchorGone:
         if liveness.word(run).state != JobPhase.GONE:
             raise CannotRun(f"{run.id} has not got the request, and goes on; try again") from None
         return ()
+    if wish.kind == "kill":
+        return unheard_kill.end_unless_heard(found, request, wish.by, lambda: _record(run, wish))
     if pod is None or not submitted.is_running(pod):
         return (
-            "its driver does not run now, and gets the request when it does; if that does not help, kubectl delete "
-            f"configmap {found.names.anchor} -n {found.api.namespace} ends everything at once",
+            "its driver does not run now, and gets the request when it does; if that does not help, kedge stop --kill "
+            f"{run.id} ends everything",
         )
     return ()
 
@@ -117,8 +119,8 @@ class _AnchorGone(CannotRun):
     """There is no anchor to write on."""
 
 
-def _append(found: SubmittedRun, wish: _OwnerWish) -> None:
-    """Add a request to those on the anchor. Another command may do the same at once."""
+def _append(found: SubmittedRun, wish: _OwnerWish) -> str:
+    """Add a request to those on the anchor. Another command may do the same at once. Returns its id."""
     entry = {"id": os.urandom(8).hex(), "kind": wish.kind, "by": ""}
     for _ in range(_TRIES):
         anchor = found.anchor()
@@ -133,7 +135,7 @@ def _append(found: SubmittedRun, wish: _OwnerWish) -> None:
             if error.status != CONFLICT:
                 raise
             continue
-        return
+        return entry["id"]
     raise CannotRun(f"{found.run.id} has not got the request: others ask it for things all the time; try again")
 
 
