@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -21,6 +22,7 @@ from kedge.plan.model import Plan
 from kedge.runs.folder import Run
 
 _ABANDONED_SEC = 3600.0  # an anchor without a Job is removed after this long: no submission takes so long
+_AT_ONCE = 4  # objects that are created
 _MIB = 1 << 20
 
 
@@ -68,8 +70,8 @@ def _create_all(api: KubernetesApi, run: Run, plan: Plan, options: KubernetesOpt
     try:
         anchor = _created(api, _incomplete(run_objects.anchor(owner, plan)))
         owner = owner._replace(uid=anchor["metadata"]["uid"])
-        for obj in _others(run, plan, options, owner, seed, code):
-            _created(api, obj)
+        _create_at_once(api, _others(run, plan, options, owner, seed, code))
+        _created(api, driver_job.driver_job(owner, options, str(options.image), takes_code=_is_sent(code)))
         files.write(files.job, job | {"uid": owner.uid})
         if _is_sent(code):
             code_upload.send(api, names, code)
@@ -89,7 +91,7 @@ def _incomplete(anchor: dict[str, Any]) -> dict[str, Any]:
 def _others(
     run: Run, plan: Plan, options: KubernetesOptions, owner: ObjectOwner, seed: bytes, code: bytes
 ) -> Iterator[dict[str, Any]]:
-    """All other objects, in the order in which they are made."""
+    """All other objects but the driver's Job, which needs them."""
     yield run_objects.service(owner)
     yield from network_policies.network_policies(owner, options)
     yield run_objects.driver_secret(owner, seed)
@@ -99,12 +101,20 @@ def _others(
     if not _is_sent(code):
         yield from code_pieces.code_pieces(owner, code)
     yield run_objects.address(owner, {})
-    yield driver_job.driver_job(owner, options, str(options.image), takes_code=_is_sent(code))
 
 
 def _is_sent(code: bytes) -> bool:
     """Whether the code is too large for ConfigMaps."""
     return len(code) > code_pieces.LARGEST_CODE
+
+
+def _create_at_once(api: KubernetesApi, objects: Iterable[dict[str, Any]]) -> None:
+    """Create objects of which none needs another: each is a write to the cluster's disks. CannotRun: that of the first
+    that is refused, when nothing is on its way any more."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        calls = [pool.submit(_created, api, obj) for obj in objects]
+    for call in calls:
+        call.result()
 
 
 def _created(api: KubernetesApi, obj: dict[str, Any]) -> dict[str, Any]:

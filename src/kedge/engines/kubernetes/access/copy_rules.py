@@ -32,7 +32,8 @@ FOLDER = "folder"  # {"path"}: it exists
 WRITE = "write"  # {"path", "offset", "inode", "new", "last", "grows", "time"} and bytes
 RENAME = "rename"  # {"path", "to"}
 REMOVE = "remove"  # {"path"}
-SYNCED = "synced"  # {"ended"}: all was sent that was there at the last look; at least every QUIET_SEC
+# {"ended", "outputs": whether there may be any}: all was sent that was there at the last look; at least every QUIET_SEC
+SYNCED = "synced"
 FAILED = "failed"  # {"text"}: why nothing more comes
 
 PIECE = 128 << 10  # bytes of a WRITE

@@ -7,7 +7,7 @@ import resource
 import time
 
 from kedge import untrusted
-from kedge.contract import EVENTS_FILE
+from kedge.contract import EVENTS_FILE, OUTPUT_DIR
 from kedge.engines.kubernetes.access import copy_rules, sent_files
 from kedge.engines.kubernetes.access.copy_rules import CopyOrder, KnownFile
 from kedge.engines.kubernetes.access.folder_scan import FolderScan, SeenFile
@@ -30,6 +30,7 @@ class CopySender:
 
     def __init__(self, top: str, copy: str, order: CopyOrder, known: Mapping[str, KnownFile], send: Send) -> None:
         self.has_ended = False  # the job has ended, and its end was sent
+        self.has_outputs = True  # the job may have some; known when it has ended
         self._top, self._send = top, send
         self._scan = FolderScan(top, order.wants)
         self._folders: set[str] = set()
@@ -64,7 +65,8 @@ class CopySender:
             sent = True
         for path in sorted((path for path in present if not self._has(path, present[path])), key=copy_rules.order):
             sent |= self._file(path, present[path])
-        self.has_ended = self.has_ended or self._is_end_sent(present)
+        if not self.has_ended and self._is_end_sent(present):
+            self.has_ended, self.has_outputs = True, _has_outputs(self._top)
         return sent
 
     def _new_folders(self) -> bool:
@@ -201,6 +203,16 @@ class CopySender:
             offset = max(0, seen.size - copy_rules.PIECE)
             self._has_end = _END in (self._read(EVENTS_FILE, seen.inode, offset, copy_rules.PIECE) or b"")
         return self._has_end
+
+
+def _has_outputs(top: str) -> bool:
+    """Whether any task has written one; also if that is not known."""
+    try:
+        attempts = [entry.path for entry in os.scandir(top) if entry.name.startswith("attempt-") and entry.is_dir()]
+        tasks = [task.path for path in attempts for task in os.scandir(path) if task.is_dir(follow_symlinks=False)]
+        return any(os.path.lexists(path) and os.listdir(path) for path in (f"{task}/{OUTPUT_DIR}" for task in tasks))
+    except OSError:
+        return True
 
 
 def _raise_limit() -> int:

@@ -37,9 +37,11 @@ class CopyLost(CannotRun):
 
 
 class Synced(NamedTuple):
-    """All that was asked for has come, as it was a moment ago. `ended`: the job had ended by then."""
+    """All that was asked for has come, as it was a moment ago. `ended`: the job had ended by then; `outputs`: it may
+    have some."""
 
     ended: bool
+    outputs: bool
 
 
 class CopySession:
@@ -78,7 +80,7 @@ class CopySession:
         while True:
             while frame := self._next():
                 if frame.kind == copy_rules.SYNCED:
-                    return Synced(frame.header.get("ended") is True)
+                    return Synced(frame.header.get("ended") is True, frame.header.get("outputs") is not False)
                 self._take(self._copy, frame)
             if time.monotonic() >= end:
                 return None

@@ -26,12 +26,13 @@ _LOOK_SEC = 0.05
 
 class CopyState(NamedTuple):
     """What a copy has. `when`: as its original was at this time (seconds since 1970; 0: never). `ended`: all records of
-    a job that has ended; `logs` and `outputs`: these as well, all of them."""
+    a job that has ended; `logs` and `outputs`: these as well, all of them. `let_go`: its original may go."""
 
     when: float = 0.0
     ended: bool = False
     logs: bool = False
     outputs: bool = False
+    let_go: bool = False
 
     @property
     def is_complete(self) -> bool:

@@ -23,8 +23,8 @@ from kedge.contract import OUTPUT_DIR
 from kedge.engines.base import Task, TaskAttempt
 from kedge.engines.kubernetes.access import copy_state, reader_pod, submitted
 from kedge.engines.kubernetes.access.copy_rules import CopyOrder
-from kedge.engines.kubernetes.access.copy_session import CopySession
-from kedge.engines.kubernetes.access.copy_state import CopyLock, CopyState
+from kedge.engines.kubernetes.access.copy_session import CopySession, Synced
+from kedge.engines.kubernetes.access.copy_state import CopyLock
 from kedge.engines.kubernetes.access.exec_copy_stream import ExecCopyStream
 from kedge.engines.kubernetes.access.local_copy import OUTPUTS, RECORDS, LocalCopy
 from kedge.engines.kubernetes.access.submitted import OUTPUTS_CLAIM, SubmittedRun
@@ -36,6 +36,8 @@ from kedge.runs.liveness import has_end
 
 _BUSY_SEC = 5.0  # how long another process may need for what it fetches
 _AGAIN_SEC = 1.0  # between two tries to reach a run
+_SOON_SEC, _START_SEC = 0.3, 60.0  # the same while it starts
+_MOST_SYNCED = 200  # files
 _SAVE_SEC = 5.0  # between two records of how new the copy is
 _LARGEST_SECRETS = 16 << 20  # bytes
 ALL_OUTPUTS = ("",)
@@ -134,16 +136,18 @@ def _fetch_part(run: Run, part: str, order: CopyOrder, patience_sec: float) -> N
             if (synced := copying.session.next(patience_sec)) is None:
                 raise CannotRun(f"what is new of {run.id} has not come within {patience_sec:g} s")
         lock.news()
-        _save(run, order, synced.ended or (had_ended and part == OUTPUTS))
+        _save(run, order, synced._replace(ended=synced.ended or (had_ended and part == OUTPUTS)))
 
 
-def _save(run: Run, order: CopyOrder, ended: bool) -> None:
+def _save(run: Run, order: CopyOrder, synced: Synced) -> None:
     """Keep what the copy has now."""
-    old = copy_state.read(run.cluster)
+    old, ended = copy_state.read(run.cluster), synced.ended
     when = time.time() if order.records else old.when
-    all_outputs = old.outputs or (ended and order.outputs == ALL_OUTPUTS)
-    new = CopyState(when, old.ended or ended, old.logs or (ended and order.logs), all_outputs)
-    copy_state.write(run.cluster, new)
+    if ended and not synced.outputs:
+        output_lists.remove(run, "")  # what running tasks had
+    all_outputs = old.outputs or (ended and (order.outputs == ALL_OUTPUTS or not synced.outputs))
+    new = old._replace(when=when, ended=old.ended or ended, logs=old.logs or (ended and order.logs))
+    copy_state.write(run.cluster, new._replace(outputs=all_outputs))
 
 
 class _Copying:
@@ -235,21 +239,40 @@ def finish(run: Run) -> str:
     machine other than the one that has submitted it, which may want it all, too. Returns why that was not possible;
     empty if it was, or is not needed."""
     state = copy_state.read(run.cluster)
-    if state.is_complete or not has_end(run):
+    if state.let_go or not has_end(run):
         return ""
     try:
-        found = SubmittedRun(run)
-        pod = found.driver()
-        if pod is None or not _is_only_copy(pod):
-            return ""
-        _fetch_copy(run, True, ALL_OUTPUTS)
-        if found.facts.get("imported") or not copy_state.read(run.cluster).is_complete:
-            return ""
-        os.sync()
-        found.api.patch("ConfigMap", found.names.anchor, {"metadata": {"annotations": {labels.FETCHED: "true"}}})
+        _let_go(run, SubmittedRun(run))
     except (CannotRun, OSError) as error:
-        return str(error)
+        return "" if state.is_complete else str(error)
     return ""
+
+
+def _let_go(run: Run, found: SubmittedRun) -> None:
+    pod = found.driver()
+    if is_needed := pod is not None and _is_only_copy(pod):
+        _fetch_copy(run, True, ALL_OUTPUTS)
+    if not (state := copy_state.read(run.cluster)).is_complete:
+        return
+    if is_needed and not found.facts.get("imported"):
+        _sync(run)
+        found.api.patch("ConfigMap", found.names.anchor, {"metadata": {"annotations": {labels.FETCHED: "true"}}})
+    copy_state.write(run.cluster, state._replace(let_go=True))
+
+
+def _sync(run: Run) -> None:
+    """Bring the copy of a run to the disk: what other programs write there may be much."""
+    found = [path for top in run.path.iterdir() if top.name != "code" for path in (top, *top.rglob("*"))]
+    files = [path for path in found if not path.is_symlink() and (path.is_file() or path.is_dir())]
+    if len(files) > _MOST_SYNCED:
+        os.sync()
+        return
+    for path in [*files, run.path]:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def _is_only_copy(pod: dict[str, object]) -> bool:
@@ -265,6 +288,7 @@ class Follower:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._over, self._first = threading.Event(), threading.Event()
+        self._began = time.monotonic()
         self._thread = threading.Thread(target=self._follow, name="fetch", daemon=True)
 
     def start(self, patience_sec: float) -> None:
@@ -308,7 +332,7 @@ class Follower:
                 self._take(copying.session, lock, order)
         except (CannotRun, OSError):  # for now; what is said of the run by the API server tells the user
             self._first.set()
-            self._over.wait(_AGAIN_SEC)
+            self._over.wait(_SOON_SEC if time.monotonic() < self._began + _START_SEC else _AGAIN_SEC)
 
     def _take(self, session: CopySession, lock: CopyLock, order: CopyOrder) -> None:
         saved = 0.0
@@ -318,7 +342,7 @@ class Follower:
                 continue
             lock.news()
             if synced.ended or time.monotonic() > saved + _SAVE_SEC:
-                _save(self._run, order, synced.ended)
+                _save(self._run, order, synced)
                 saved = time.monotonic()
             self._first.set()
             if synced.ended:

@@ -91,7 +91,7 @@ class _Serving:
             has_sent = sender.look()
             now = time.monotonic()
             if has_sent or now > self._said + copy_rules.QUIET_SEC:
-                self._send(copy_rules.SYNCED, ended=sender.has_ended)
+                self._send(copy_rules.SYNCED, ended=sender.has_ended, outputs=sender.has_outputs)
             self._listen(max(_LOOK_SEC, min(_LONGEST_LOOK_SEC, (now - began) * _SHARE)))
             while self._reader.next():
                 pass  # it is alive
@@ -104,7 +104,7 @@ class _Serving:
     def _synced(self, sender: CopySender) -> None:
         """Send all that is there. A second look shows what changed during a first one that took long."""
         sender.look()
-        self._send(copy_rules.SYNCED, ended=sender.has_ended)
+        self._send(copy_rules.SYNCED, ended=sender.has_ended, outputs=sender.has_outputs)
 
     def _asked(self) -> tuple[CopyOrder, dict[str, KnownFile]] | None:
         """What is wanted and known; None if the input ended before that was said."""

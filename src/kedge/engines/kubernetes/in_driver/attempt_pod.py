@@ -34,8 +34,9 @@ class PodStage(IntEnum):
 @dataclass(slots=True)
 class AttemptPod:
     """Times are from time.monotonic(). `pod` is the object as it was seen last. `asked` is when it was created, or
-    found. `create_at` is when it may be created, `tries` how often that has failed, and `trouble` why. `delete_at` is
-    when it is deleted if it is not over, by this driver, with `grace_sec`, and `deleting` whether it was.
+    found. `create_at` is when it may be created, `tries` how often that has failed, and `trouble` why;
+    `waits_for_other`: an earlier pod of the task is not over. `delete_at` is when it is deleted if it is not over, by
+    this driver, with `grace_sec`, and `deleting` whether it was.
     `supervisor_ended`: its agent says so, and the node may not yet.
     `terminating` is since when it is being deleted, by whomever; `hung_sec` for how long its node had not confirmed
     that when the deletion was `forced`. `removed`: its object is not there any more. `told`:
@@ -49,6 +50,7 @@ class AttemptPod:
     pod: Mapping[str, Any] | None = None
     asked: float = 0.0
     create_at: float = 0.0
+    waits_for_other: bool = False
     tries: int = 0
     trouble: str = ""
     delete_at: float | None = None

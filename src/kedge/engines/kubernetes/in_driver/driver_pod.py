@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kedge.engines.kubernetes.api import KubernetesApi
@@ -16,7 +16,8 @@ from kedge.errors import CannotRun
 
 
 class DriverPod(NamedTuple):
-    """`pod` is the name of this pod, `ip` its address; `controller` is the random id of this process."""
+    """`pod` is the name of this pod, `ip` its address; `controller` is the random id of this process. `after_end` is
+    what is done when the job's end and its report are there for its user, who need not wait for it."""
 
     api: KubernetesApi
     owner: ObjectOwner
@@ -25,6 +26,7 @@ class DriverPod(NamedTuple):
     controller: str
     lease: DriverLease
     decisions: DecisionLog
+    after_end: list[Callable[[], None]]
 
     @property
     def names(self) -> RunNames:

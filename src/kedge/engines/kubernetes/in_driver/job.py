@@ -62,10 +62,14 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here
             if note and note not in status.fold(events.read(run.events)).notes:  # an earlier driver has said it
                 log(JobEvent.NOTE, text=note)
             server.offer(archive, plan)
+
+        def say(text: str) -> None:
+            if not here.after_end:  # else the log is closed
+                log(JobEvent.NOTE, text=text)
+
         pods = TaskPods(
             here.api, labels.of_component(here.owner.name, labels.TASK), here.owner.uid,
-            RunPodPlans(plan, chosen, place), RunPodWords(chosen), here.decisions,
-            lambda text: log(JobEvent.NOTE, text=text), chosen.lost_node_sec,
+            RunPodPlans(plan, chosen, place), RunPodWords(chosen), here.decisions, say, chosen.lost_node_sec,
             pod_queue.names_of(chosen.queue, here.owner.name, plan.gang),
         )  # fmt: skip
         anchor = AnchorWatch(here.api, here.owner.name, here.owner.uid)
@@ -73,7 +77,8 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here
             plan, run, secrets, keys, server, pods, log, stops.take, settings,
             decisions=here.decisions, anchor=anchor, stops=stops, queue=pods.queue,
         )  # fmt: skip
-        stack.callback(backend.close)
+        stack.callback(here.after_end.append, pods.leave)
+        stack.callback(backend.close)  # before that
         anchor.start()
 
         def emit(event: str, **facts: Any) -> None:

@@ -47,6 +47,11 @@ class PodQueue:
         self._told = ""
 
     @property
+    def has_names(self) -> bool:
+        """Whether the run has chosen a queue."""
+        return self._names is not None
+
+    @property
     def holds_all(self) -> bool:
         """Whether it holds pods of the job attempt and has let none go: nothing of the attempt has begun."""
         return bool(self._held) and not self._free

@@ -65,8 +65,12 @@ def _drive(run: Run, given: Path, api: KubernetesApi, control: Control) -> int:
     pieces = LogPieces(api, name, lambda number: labels.metadata(owner, RunNames(name).log(number), labels.LOG))
     decisions = DecisionLog(pieces, run, lease)
     decisions.restore()
-    set_driver(DriverPod(api, owner, variable("KEDGE_POD"), variable("KEDGE_POD_IP"), controller, lease, decisions))
+    after_end: list[Callable[[], None]] = []
+    pod, ip = variable("KEDGE_POD"), variable("KEDGE_POD_IP")
+    set_driver(DriverPod(api, owner, pod, ip, controller, lease, decisions, after_end))
     code = control([str(run.path)])
+    for act in after_end:
+        act()
     decisions.restore()  # the end of a job that could not be run is only in the run folder
     _remove_pods(api, name)
     ended_secrets.remove(api, run, RunNames(name), given, lease.check)

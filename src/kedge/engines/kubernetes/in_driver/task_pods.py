@@ -223,16 +223,27 @@ class TaskPods:
         self._gone += self.poll()  # at once: nobody may come to do it for some time
 
     def close(self) -> None:
+        """Ask for the end of all pods. Only `leave` waits for it: nobody else need, except a queue, which takes back
+        what they had when they have gone."""
         for attempt in list(self._tokens):
             self.end(attempt)
+        if self.queue.has_names:
+            self._wait()
+
+    def leave(self) -> None:
+        """Wait, for a while, until all pods have gone, after `close`. Nothing may be called after it."""
+        self._wait()
+        if self._watching:
+            self._watch.stop()
+        self._calls.close()
+        os.close(self._event)
+
+    def _wait(self) -> None:
         end = time.monotonic() + _CLOSE_SEC
         while self._is_ending() and time.monotonic() < end:
             with suppress(queue.Empty):
                 self._take(self._news.get(timeout=0.1), time.monotonic())
             self.poll()
-        self._watch.stop()
-        self._calls.close()
-        os.close(self._event)
 
     def _is_ending(self) -> bool:
         return bool(self._ending or self._releasing) or any(not pod.removed for pod in self._pods.values())
@@ -428,7 +439,10 @@ class TaskPods:
         return self._secrets[attempt]
 
     def _must_wait(self, pod: AttemptPod, now: float) -> bool:
+        if pod.create_at > now and not pod.waits_for_other:
+            return True
         others = (each for each in self._of_task[pod.key.task] if each is not pod)
-        if pod.create_at <= now and any(each.stage in (PodStage.CREATING, PodStage.THERE) for each in others):
-            pod.create_at = now + _AGAIN_SEC
-        return pod.create_at > now
+        pod.waits_for_other = any(each.stage in (PodStage.CREATING, PodStage.THERE) for each in others)
+        if pod.waits_for_other:
+            pod.create_at = now + _AGAIN_SEC  # its end is news, and looked at before that
+        return pod.waits_for_other
