@@ -199,6 +199,7 @@ LATE = {
         "kedge.engines.kubernetes.plan_manifests",
         "kedge.engines.kubernetes.submission",
     ),
+    "kedge.engines.kubernetes.in_driver.outputs_volume": ("kedge.runs.tree_copy",),
     "kedge.engines.kubernetes.pod_patch_file": ("kedge.spec.yaml",),
     "kedge.engines.slurm.engine": (
         "kedge.engines.slurm.exec",

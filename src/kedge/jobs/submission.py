@@ -10,9 +10,11 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from kedge import __version__
+from kedge.contract import JOB_DIR
 from kedge.controller.client import Controller, LoadingController
 from kedge.controller.remote import RemoteController
 from kedge.engines.base import Engine
+from kedge.errors import CannotRun
 from kedge.file_copies import shares_blocks
 from kedge.jobs import record
 from kedge.jobs.preparation import PreparedJob
@@ -23,7 +25,7 @@ from kedge.plan.model import Plan
 from kedge.quick_dataclasses import dataclass
 from kedge.resolve import lock_file
 from kedge.resolve.model import Secrets
-from kedge.runs import code_snapshot, controller_lock, disk_reserve, folder
+from kedge.runs import code_snapshot, controller_lock, copies, disk_reserve, folder
 from kedge.runs.atomic_files import write_atomic, write_json
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run, RunInfo
@@ -115,9 +117,9 @@ def _fill(
     """Write the run folder. Returns notes for the user."""
     plan, source = prepared.plan, prepared.job.source
     limit = prepared.settings.get(CODE_LIMIT)
-    copies = {name: _copy_code(run.code / name, path, limit, progress) for name, path in plan.code.items()}
-    notes = [note for name, path in plan.code.items() for note in _notes_of_copy(path, copies[name])]
-    notes += _space_for_copies(run, plan, {name: copied.bytes for name, copied in copies.items()})
+    copied = {name: _copy_code(run.code / name, path, limit, progress) for name, path in plan.code.items()}
+    notes = [note for name, path in plan.code.items() for note in _notes_of_copy(path, copied[name])]
+    notes += _space_for_copies(run, plan, {name: each.bytes for name, each in copied.items()})
     if plan.rules:
         importlib.import_module("kedge.jobs.rules").write(run, plan)  # slow to import and rarely needed
     secrets = tuple(prepared.secrets.texts.values())
@@ -125,7 +127,8 @@ def _fill(
     write_atomic(run.job_file, mask_secrets(source.text, given=secrets).encode(), followed=True)
     write_json(run.plan_file, masked_values(plan.to_json(), secrets), followed=True)
     run.job_dir.mkdir(mode=0o700)
-    if prepared.inputs.record and (job_dir := prepared.inputs.record.job_dir):
+    if prepared.inputs.record and (job_dir := prepared.inputs.record.job_dir) and not copies.has_copies(where.name):
+        _fetch_job_dir(Run(Path(job_dir).parent))
         notes += _copy_job_dir(Path(job_dir), run.job_dir, progress)
     disk_reserve.make(run.path)
     with EventLog(run.events) as log:
@@ -181,6 +184,12 @@ def _space_for_copies(run: Run, plan: Plan, sizes: Mapping[str, int]) -> Iterato
             f"each task gets its own copy of the code, {needed / _MIB:,.1f} MiB in all, and only "
             f"{free / _MIB:,.1f} MiB are free in {run.path.parent}; with extras.kedge.code: readOnly they share one"
         )
+
+
+def _fetch_job_dir(run: Run) -> None:
+    """Bring the job folder of an earlier run here, if that is in a cluster."""
+    if why := copies.fetch_files(run, JOB_DIR, ""):
+        raise CannotRun(f"--with-job-dir: the job folder of {run.id} cannot be fetched: {why}")
 
 
 def _copy_job_dir(source: Path, target: Path, progress: Callable[[int, int], None] | None) -> Iterator[str]:

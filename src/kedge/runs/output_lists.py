@@ -13,6 +13,7 @@ from kedge.untrusted import read_json
 from kedge.untrusted_values import fits
 
 _FILE = "outputs.json"
+OUTPUTS_CLAIM = "outputs_claim"  # in RUN/cluster/job.json: the volume of the cluster that has them; "": none
 _LARGEST = 256 << 20  # bytes
 
 
@@ -44,6 +45,13 @@ def read(run: Run) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def is_missing(run: Run) -> bool:
+    """Whether outputs are on a volume of the cluster, and nobody has looked which."""
+    if not run.cluster.exists or (run.cluster.folder / _FILE).exists():
+        return False
+    return bool(run.cluster.object(run.cluster.job).get(OUTPUTS_CLAIM))
 
 
 def write(run: Run, lists: Mapping[str, Sequence[OutputFile]]) -> None:

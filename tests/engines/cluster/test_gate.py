@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kedge.engines.base import Task
+from kedge.engines.cluster import barrier
 from kedge.engines.cluster.gate import Gate
 from kedge.engines.cluster.member import Member
 from kedge.engines.cluster.peers_record import PeersRecord
@@ -41,6 +42,19 @@ def test_agents_have_time_to_come_to_a_controller_that_was_missing_for_long() ->
     shut.has_waited(7200)
     assert not fails(shut, 50)
     assert fails(shut, 70)
+
+
+def test_a_note_names_one_of_those_that_wait_for_the_same() -> None:
+    members = [Member(Task("worker", index)) for index in range(6)]
+    members[4].problem = "its disk is full"
+
+    def whereabouts(task: Task) -> str:
+        return f"pod job-a0-worker-{task.task_index} on node node{task.task_index % 2}: its container is being made"
+
+    assert barrier.missing(members, whereabouts) == (
+        "6 of 6 tasks are not there yet: worker:0 has not reported (pod job-a0-worker-0 on node node0: its container "
+        "is being made), and 4 more like it; worker:4: its disk is full"
+    )
 
 
 def test_what_was_recorded_tells_for_how_long_they_have_waited(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from kedge.terminal_text import one_line
 _MOST_LINES = 5
 
 
-def output_lines(found: Sequence[OutputTotals], run: str) -> Iterator[str]:
+def output_lines(found: Sequence[OutputTotals], run: str, *, more_elsewhere: bool = False) -> Iterator[str]:
     """One line for each folder, or for some of them and the rest, and where more is shown."""
     width = max((len(each.folder.name) for each in found), default=0)
     shown = found if len(found) <= _MOST_LINES else found[: _MOST_LINES - 1]
@@ -19,7 +19,9 @@ def output_lines(found: Sequence[OutputTotals], run: str) -> Iterator[str]:
         yield f"{each.folder.name:<{width}}  {_files(each)}"
     if rest := found[len(shown) :]:
         yield f"and {total_text(rest)} of {len(rest)} more"
-    if any(each.files > len(each.largest) for each in found) or rest:
+    if more_elsewhere:
+        yield f"on a volume of the cluster, listed by kedge outputs {run}"
+    elif any(each.files > len(each.largest) for each in found) or rest:
         yield f"listed by kedge outputs {run}"
 
 

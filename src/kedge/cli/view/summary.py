@@ -11,7 +11,7 @@ from kedge.cli.view.output_text import output_lines
 from kedge.cli.view.styled_text import Text
 from kedge.cli.view.tables import Table, show, wrapped
 from kedge.cli.view.wording import STATE_COLOURS, clock, exit_text, home, seconds, succeeded_despite_failures
-from kedge.runs import explanation, outputs, report
+from kedge.runs import explanation, output_lists, outputs, report
 from kedge.runs.folder import Run
 from kedge.runs.status import JobStatus, TaskStatus
 from kedge.states import FINAL, State
@@ -49,7 +49,8 @@ def print_summary(run: Run, now: JobStatus, notes: tuple[str, ...] = ()) -> None
     rows("Waiting", _waiting(now))
     rows("Unreachable", _unreachable(now))
     rows("Services", _services(now))
-    rows("Outputs", output_lines(outputs.totals(run), run.id))
+    elsewhere = output_lists.is_missing(run)
+    rows("Outputs", output_lines(outputs.totals(run), run.id, more_elsewhere=elsewhere))
     damage = ["its report.json is damaged"] if report.is_damaged(run) else []
     gone = ["its logs and code were deleted (kedge rm --keep-outputs)"] if run.only_outputs.exists() else []
     rows("Note", [*now.notes, *notes, *damage, *gone])

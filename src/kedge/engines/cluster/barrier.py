@@ -3,6 +3,7 @@ peers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from kedge.runs.job_events import JobEvent
 
 _LARGEST = 64 << 20  # bytes of a file of peers
 _MOST_NAMED = 8
+_MOST_REASONS = 3  # in a note
+_OWN_WORD = re.compile(r"\S*\d\S*")  # names of pods and nodes, numbers of tasks
 
 Peers = Mapping[str, Any]  # the content of peers.json
 
@@ -135,7 +138,12 @@ def _known(member: Member, whereabouts: Callable[[Task], str]) -> str:
 
 
 def missing(members: Collection[Member], whereabouts: Callable[[Task], str]) -> str:
-    """Who is missing at a barrier that takes long, for a note."""
+    """Who is missing at a barrier that takes long, for a note: of those that wait for the same, one."""
     found = [member for member in members if not member.is_ready]
     count = f"{len(found)} of {len(members)} {'task' if len(members) == 1 else 'tasks'}"
-    return f"{count} {_are(found)} not there yet: {_named(found, whereabouts)}"
+    reasons: dict[str, list[str]] = {}
+    for known in (_known(member, whereabouts) for member in found):
+        reasons.setdefault(_OWN_WORD.sub("", known), []).append(known)
+    same = [f"{first}, and {len(rest)} more like it" if rest else first for first, *rest in reasons.values()]
+    more = [f"and {len(same) - _MOST_REASONS} other reasons"] if len(same) > _MOST_REASONS else []
+    return f"{count} {_are(found)} not there yet: {'; '.join([*same[:_MOST_REASONS], *more])}"

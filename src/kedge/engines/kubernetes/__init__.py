@@ -9,6 +9,7 @@ queues           the queue that a job waits in
 notes            what the submitter should know
 job_folder_use   whether a job uses $KEDGE_JOB_DIR
 submission       hands a run over: all its objects, the driver's Job last
+old_job_folder   whether a run can begin with a copy of another one's job folder
 code_upload      sends large code to the driver
 archives         what travels of a run folder
 refusals         why the API server refuses an object, and what to change

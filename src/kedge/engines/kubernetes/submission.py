@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from kedge.contract import timestamp
-from kedge.engines.kubernetes import archives, code_upload, refusals
-from kedge.engines.kubernetes.access.submitted import OUTPUTS_CLAIM
+from kedge.engines.kubernetes import archives, code_upload, old_job_folder, refusals
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.objects import code_pieces, driver_job, labels, network_policies, pull_secret, run_objects
 from kedge.engines.kubernetes.objects.labels import ObjectOwner
@@ -20,6 +19,7 @@ from kedge.engines.kubernetes.options import KubernetesOptions
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.runs.folder import Run
+from kedge.runs.output_lists import OUTPUTS_CLAIM
 
 _ABANDONED_SEC = 3600.0  # an anchor without a Job is removed after this long: no submission takes so long
 _AT_ONCE = 4  # objects that are created
@@ -39,6 +39,7 @@ def submit(run: Run, plan: Plan, options: KubernetesOptions) -> None:
     seed, code = archives.seed(run), _code(run)
     api = KubernetesApi.connect(options.kubeconfig, options.context, options.namespace)
     try:
+        old_job_folder.check(run, options, api)
         _sweep(api)
         _create_all(api, run, plan, options, seed, code)
     finally:

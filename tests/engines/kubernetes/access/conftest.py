@@ -20,6 +20,7 @@ from kedge.engines.kubernetes.objects.names import RunNames
 from kedge.engines.kubernetes.options import KubernetesOptions
 from kedge.runs import liveness
 from kedge.runs.folder import Run, RunInfo
+from kedge.runs.output_lists import OUTPUTS_CLAIM
 from kedge.testing.kubernetes_api.server import FakeKubernetes
 
 RUN_ID = "train-abc234"
@@ -54,7 +55,7 @@ class ClusterScene:
         job = {
             "engine": "kubernetes", "kubeconfig": str(self.server.kubeconfig), "context": None, "namespace": None,
             "name": RUN_ID, "uid": owner.uid, "time": time.time(),
-            submitted.OUTPUTS_CLAIM: options.get("outputs_volume") or "",
+            OUTPUTS_CLAIM: options.get("outputs_volume") or "",
         }  # fmt: skip
         self.run.cluster.write(self.run.cluster.job, job)
 

@@ -76,6 +76,16 @@ def test_a_follower_sees_every_line_and_the_end(scene):
     assert copy_state.read(scene.run.cluster).is_complete
 
 
+def test_outputs_are_not_asked_for_where_there_are_none(scene):
+    scene.submit()
+    scene.ends()
+    asked = [call for call in scene.server.calls if call.subresource == "exec"]
+    assert runs.wait(scene.run, time.monotonic() + 60).state == State.SUCCEEDED
+    asked = [call for call in scene.server.calls if call.subresource == "exec"][len(asked) :]
+    assert len(asked) == 1
+    assert copy_state.read(scene.run.cluster).let_go
+
+
 def test_a_driver_with_a_volume_is_not_told(scene):
     scene.submit(run_volume="runs")
     scene.ends()

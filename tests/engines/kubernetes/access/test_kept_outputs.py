@@ -9,12 +9,13 @@ import shutil
 import pytest
 from tests.engines.kubernetes.access.test_pod_files import BUSYBOX, executed
 
-from kedge.engines.kubernetes.access import kept_outputs, pod_files, reader_pod, removal, submitted
+from kedge.engines.kubernetes.access import fetching, kept_outputs, pod_files, reader_pod, removal, submitted
 from kedge.engines.kubernetes.access.file_source import FileSource
+from kedge.engines.kubernetes.access.submitted import SubmittedRun
 from kedge.engines.kubernetes.objects import pod_paths
 from kedge.errors import CannotRun
 from kedge.jobs import runs
-from kedge.runs import copies, outputs
+from kedge.runs import copies, output_lists, outputs
 
 pytestmark = pytest.mark.skipif(BUSYBOX is None, reason="there is no busybox here")
 OUTPUT = "attempt-0/worker-0/output"
@@ -52,6 +53,15 @@ def test_what_is_on_a_volume_is_listed_without_being_copied(scene, volume):
         ("job", "shared name", 3),
     }  # fmt: skip
     assert not (scene.run.path / OUTPUT).exists()
+
+
+def test_whoever_follows_a_run_to_its_end_gets_the_list(scene, volume, monkeypatch):
+    scene.ends()
+    assert output_lists.is_missing(scene.run)
+    monkeypatch.setattr(fetching, "_fetch_copy", lambda *given: None)  # the fake has commands for the volume alone
+    assert fetching._let_go(scene.run, SubmittedRun(scene.run)) is None
+    assert ("job", "shared name", 3) in listed(scene.run)
+    assert not output_lists.is_missing(scene.run)
 
 
 def test_only_what_is_named_is_copied(scene, volume, tmp_path):

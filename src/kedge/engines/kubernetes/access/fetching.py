@@ -27,12 +27,13 @@ from kedge.engines.kubernetes.access.copy_session import CopySession, Synced
 from kedge.engines.kubernetes.access.copy_state import CopyLock
 from kedge.engines.kubernetes.access.exec_copy_stream import ExecCopyStream
 from kedge.engines.kubernetes.access.local_copy import OUTPUTS, RECORDS, LocalCopy
-from kedge.engines.kubernetes.access.submitted import OUTPUTS_CLAIM, SubmittedRun
+from kedge.engines.kubernetes.access.submitted import SubmittedRun
 from kedge.engines.kubernetes.objects import driver_job, labels, pod_paths
 from kedge.errors import CannotRun
 from kedge.runs import output_lists
 from kedge.runs.folder import Run
 from kedge.runs.liveness import has_end
+from kedge.runs.output_lists import OUTPUTS_CLAIM
 
 _BUSY_SEC = 5.0  # how long another process may need for what it fetches
 _AGAIN_SEC = 1.0  # between two tries to reach a run
@@ -250,6 +251,9 @@ def finish(run: Run) -> str:
 
 def _let_go(run: Run, found: SubmittedRun) -> None:
     pod = found.driver()
+    if pod is not None and submitted.is_running(pod) and (job := _keeping(found)):
+        with suppress(CannotRun, OSError):  # the summary says how they are listed
+            _kept().list_on_claim(found, job)
     if is_needed := pod is not None and _is_only_copy(pod):
         _fetch_copy(run, True, ALL_OUTPUTS)
     if not (state := copy_state.read(run.cluster)).is_complete:

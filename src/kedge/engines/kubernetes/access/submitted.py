@@ -12,7 +12,6 @@ from kedge.errors import CannotRun
 from kedge.runs.folder import Run
 
 ENGINE = "kubernetes"
-OUTPUTS_CLAIM = "outputs_claim"  # in job.json: the claim with the outputs of tasks; "": there is none
 _connections: dict[tuple[str | None, ...], KubernetesApi] = {}
 _lock = threading.Lock()
 

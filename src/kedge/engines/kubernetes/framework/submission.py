@@ -26,6 +26,8 @@ _SECRETS = ("document", "texts")
 def submit(run: Run, plan: Plan, options: KubernetesOptions) -> None:
     """Submit a run whose secrets are in its folder. CannotRun: the cluster refuses it; nothing of it is left then. The
     values of secrets are in the cluster alone from then on."""
+    if run.info().with_job_dir:
+        raise CannotRun("--with-job-dir: a job that FrameworkController runs has no job folder; leave the option out")
     api = KubernetesApi.connect(options.kubeconfig, options.context, options.namespace)
     try:
         order = _order(run, plan, options, api.namespace)

@@ -26,6 +26,7 @@ from kedge.engines.kubernetes.in_driver.pod_words import RunPodWords
 from kedge.engines.kubernetes.in_driver.requests import AnchorWatch
 from kedge.engines.kubernetes.in_driver.task_pods import TaskPods
 from kedge.engines.kubernetes.objects import labels, run_objects
+from kedge.engines.kubernetes.objects.names import RunNames
 from kedge.engines.kubernetes.options import KubernetesOptions
 from kedge.errors import CannotRun
 from kedge.link.keys import LinkKeys
@@ -36,7 +37,9 @@ from kedge.runs import events, status
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.spec.units import seconds
+from kedge.terminal_text import one_line
 
+_MOST_NAMED = 3
 _NOTE_SEC = 15.0  # most images have come by then, and what waits for a node or a wrong image says so
 
 
@@ -67,9 +70,12 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here
             if not here.after_end:  # else the log is closed
                 log(JobEvent.NOTE, text=text)
 
+        plans = RunPodPlans(plan, chosen, place, _old_run(run))
+        if plans.left_out:
+            say(f"not copied from the job folder: {', '.join(map(one_line, plans.left_out[:_MOST_NAMED]))}")
         pods = TaskPods(
             here.api, labels.of_component(here.owner.name, labels.TASK), here.owner.uid,
-            RunPodPlans(plan, chosen, place), RunPodWords(chosen), here.decisions, say, chosen.lost_node_sec,
+            plans, RunPodWords(chosen), here.decisions, say, chosen.lost_node_sec,
             pod_queue.names_of(chosen.queue, here.owner.name, plan.gang),
         )  # fmt: skip
         anchor = AnchorWatch(here.api, here.owner.name, here.owner.uid)
@@ -100,6 +106,12 @@ def _chosen(options: Mapping[str, Any]) -> KubernetesOptions:
             "push the image of that one (kedge bundle --oci)"
         )
     return KubernetesOptions(**options)
+
+
+def _old_run(run: Run) -> str:
+    """The name of the objects of the run with whose job folder this one begins; empty: of none."""
+    info = run.info()
+    return RunNames.of(info.rerun_of).name if info.with_job_dir and info.rerun_of else ""
 
 
 def _tell_address(here: DriverPod, run: Run, port: int) -> None:

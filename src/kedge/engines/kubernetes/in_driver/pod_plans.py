@@ -22,13 +22,13 @@ OUTPUTS = 100 << 20  # bytes that travel by the link, for each task
 
 
 class RunPodPlans:
-    """It is a PodPlans."""
+    """It is a PodPlans. The folder that all tasks share begins as a copy of that of the run whose objects are called
+    `old`, if one is; `left_out` are the paths of what was not copied. CannotRun."""
 
-    def __init__(self, plan: Plan, options: KubernetesOptions, place: PodPlace) -> None:
+    def __init__(self, plan: Plan, options: KubernetesOptions, place: PodPlace, old: str = "") -> None:
         self._plan, self._options, self._place = plan, options, place
         self._volume = OutputsVolume(place.owner.name, options.outputs_volume) if options.outputs_volume else None
-        if self._volume:
-            self._volume.prepare()
+        self.left_out = self._volume.prepare(old) if self._volume else ()
 
     def name(self, key: PodKey) -> str:
         """The name of the pod of a task attempt."""
