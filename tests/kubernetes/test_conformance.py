@@ -32,12 +32,6 @@ OTHER = {
     "peers reach a task that was retried alone",
     # What tasks report reaches anybody only through the controller.
     "a time limit while the controller is suspended",
-    # A new run does not get the folder of another one that is on a claim.
-    "a run that is made again can begin with a copy of the job folder",
-    # The runtime image of the tests has no server for it.
-    "ssh and scp reach the other tasks, by both names of a role",
-    # What `kedge run` says at the end of outputs on a claim lacks files that were copied into a task.
-    "files are copied out of a running task, and into it",
 }
 # Not run here so far: nothing is known that speaks against them.
 LATER = {

@@ -62,7 +62,7 @@ def _submitted(
 
 
 def _in_background(submitted: submission.Submitted, requests: StopRequests) -> int:
-    submission.start(submitted)
+    submission.start(submitted, print_notes)
     if end := submitted.controller.started():
         return print_error(submitted.run, end)
     requests.over(EXIT_OK)
@@ -82,7 +82,7 @@ def _attended(
         submission.withdraw(submitted)
         raise
     try:
-        submission.start(submitted)
+        submission.start(submitted, print_notes)
     except BaseException:
         viewer.leave()
         raise

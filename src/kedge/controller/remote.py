@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kedge.controller.client import End
@@ -21,13 +21,14 @@ _LOOK_SEC = 0.2  # between two looks at the run; a request to stop waits no long
 
 class RemoteController:
     """Hands a run over to a cluster. It keeps the run's lock until the cluster has it, so that the run never looks lost
-    in between. Nothing of it stays on this machine."""
+    in between. Nothing of it stays on this machine. `say` tells the user what takes long."""
 
     outlives_terminal = True
 
     def __init__(self, run: Run, lock: ControllerLock, where: Engine, plan: Plan, keys: LinkKeys) -> None:
         self._run, self._lock, self._where, self._plan, self._keys = run, lock, where, plan, keys
         self._requests: deque[int] = deque()
+        self.say: Callable[[str], object] = lambda text: None
 
     def order(self, engine: str, options: Mapping[str, Any], plan: Mapping[str, Any], secrets: Secrets) -> None:
         """Write its orders and submit the run. From now on it runs even if this process ends. CannotRun: the cluster
@@ -37,7 +38,7 @@ class RemoteController:
         files.write(files.orders, {"engine": engine, "options": dict(options), "plan": plan})
         files.write(files.secrets, {"document": secrets.document, "texts": dict(secrets.texts)})
         files.write(files.link, self._keys.to_json())
-        self._where.submit(self._run, self._plan)
+        self._where.submit(self._run, self._plan, self.say)
         self._lock.close()
 
     def started(self) -> End | None:

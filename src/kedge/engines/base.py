@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from kedge.contract import Report, TaskTimeLimit
@@ -172,9 +172,10 @@ class Engine(Protocol):
         """
         ...
 
-    def submit(self, run: Run, plan: Plan) -> None:
+    def submit(self, run: Run, plan: Plan, say: Callable[[str], object]) -> None:
         """Hand a run, whose orders are in its folder (`runs.cluster_files`), over to the cluster. CannotRun if it is
-        refused; the caller then removes the folder. Never called unless `in_cluster`."""
+        refused; the caller then removes the folder. `say` tells the user what takes long. Never called unless
+        `in_cluster`."""
         ...
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:

@@ -201,10 +201,12 @@ def _copy_job_dir(source: Path, target: Path, progress: Callable[[int, int], Non
         yield f"not copied from the job folder (links that lead out of it, pipes and the like): {named}{more}"
 
 
-def start(submitted: Submitted) -> None:
-    """Let the controller run the job and write its report. It continues even if this process ends. CannotRun: a cluster
-    refuses the job, of which nothing is left then."""
+def start(submitted: Submitted, say: Callable[[str], object] = lambda text: None) -> None:
+    """Let the controller run the job and write its report. It continues even if this process ends. `say` tells the user
+    what takes long. CannotRun: a cluster refuses the job, of which nothing is left then."""
     where, prepared = submitted.where, submitted.prepared
+    if isinstance(submitted.controller, RemoteController):
+        submitted.controller.say = say
     try:
         submitted.controller.order(where.name, where.options, to_lossless(prepared.plan), submitted.secrets)
     except BaseException:

@@ -6,7 +6,7 @@ import functools
 import importlib
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
@@ -207,7 +207,7 @@ class ContainerEngine:
             plan, run, given, name, network.addresses(subnet, (Task(*task) for task in plan.tasks()))
         )
 
-    def submit(self, run: Run, plan: Plan) -> None:
+    def submit(self, run: Run, plan: Plan, say: Callable[[str], object]) -> None:
         raise NotImplementedError("this engine's controller runs on the submitter's machine")
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ to one of the driver alone: so there is one way for both, and the driver knows w
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
@@ -20,13 +21,16 @@ _TAKE = (
 )
 _START_SEC = 900.0  # for the driver's node and image
 _LOOK_SEC = 0.5
+_QUIET_SEC = 5.0  # then the user hears what it waits for, and again when that changes
 _TRIES = 5
 _BLOCK = 1 << 20
 
 
-def send(api: KubernetesApi, names: RunNames, archive: bytes) -> None:
-    """Send the archive as soon as the driver runs. CannotRun: it does not start, or cannot take it."""
+def send(api: KubernetesApi, names: RunNames, archive: bytes, say: Callable[[str], object]) -> None:
+    """Send the archive as soon as the driver runs. `say` tells the user what it waits for. CannotRun: it does not
+    start, or cannot take it."""
     end, tries = time.monotonic() + _START_SEC, 0
+    size, told, look_at = f"{len(archive) / (1 << 20):.0f} MiB", "", time.monotonic() + _QUIET_SEC
     while True:
         pods, _ = api.list("Pod", labels.of_component(names.name, labels.DRIVER))
         if running := next(filter(_is_running, pods), None):
@@ -36,6 +40,11 @@ def send(api: KubernetesApi, names: RunNames, archive: bytes) -> None:
                 tries += 1
                 if tries == _TRIES:
                     raise CannotRun(f"the code of the job cannot be sent to its driver: {error}") from None
+        elif look_at <= time.monotonic() < end:
+            look_at = time.monotonic() + _QUIET_SEC
+            if (why := _why_not(api, names, pods)) != told:
+                told = why
+                say(f"the code ({size}) is sent to the job's driver as soon as that runs: {why}")
         elif time.monotonic() > end:
             raise CannotRun(
                 f"the driver of the job, to which its code is sent, has not started for {_START_SEC / 60:g} minutes: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
@@ -75,12 +76,13 @@ class KubernetesEngine:
     def run(self, plan: Plan, run: Run, secrets: Secrets) -> JobOutcome:
         raise CannotRun("a job of the kubernetes engine runs in its driver, which is started there")
 
-    def submit(self, run: Run, plan: Plan) -> None:
+    def submit(self, run: Run, plan: Plan, say: Callable[[str], object]) -> None:
         if self._options.by_framework:
             submission = importlib.import_module("kedge.engines.kubernetes.framework.submission")
+            submission.submit(run, plan, self._options)
         else:
             submission = importlib.import_module("kedge.engines.kubernetes.submission")
-        submission.submit(run, plan, self._options)
+            submission.submit(run, plan, self._options, say)
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
         for_user: tuple[str, ...] = _requests(run).stop(run, kill)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
@@ -30,10 +30,10 @@ class _RefusedObject(CannotRun):
     """The server has refused an object, for sure."""
 
 
-def submit(run: Run, plan: Plan, options: KubernetesOptions) -> None:
+def submit(run: Run, plan: Plan, options: KubernetesOptions, say: Callable[[str], object]) -> None:
     """Submit a run whose orders are in its folder. CannotRun: the cluster refuses it, with its reason and what to
     change; nothing of it is left then. If this process is killed before the end, no task runs: the Job comes last, and
-    after it at most the code, for which the driver waits."""
+    after it at most the code, for which the driver waits. `say` tells the user what takes long."""
     if not options.image:
         raise CannotRun("no runtime image is named: set registry or engines.kubernetes.image in the site's file")
     seed, code = archives.seed(run), _code(run)
@@ -41,7 +41,7 @@ def submit(run: Run, plan: Plan, options: KubernetesOptions) -> None:
     try:
         old_job_folder.check(run, options, api)
         _sweep(api)
-        _create_all(api, run, plan, options, seed, code)
+        _create_all(api, run, plan, options, seed, code, say)
     finally:
         api.close()
 
@@ -58,7 +58,10 @@ def _code(run: Run) -> bytes:
         ) from None
 
 
-def _create_all(api: KubernetesApi, run: Run, plan: Plan, options: KubernetesOptions, seed: bytes, code: bytes) -> None:
+def _create_all(
+    api: KubernetesApi, run: Run, plan: Plan, options: KubernetesOptions, seed: bytes, code: bytes,
+    say: Callable[[str], object],
+) -> None:  # fmt: skip
     names, files = RunNames.of(run.id), run.cluster
     owner = ObjectOwner(names.name, "", run.id, plan.user, plan.job)
     job: dict[str, Any] = {
@@ -75,7 +78,7 @@ def _create_all(api: KubernetesApi, run: Run, plan: Plan, options: KubernetesOpt
         _created(api, driver_job.driver_job(owner, options, str(options.image), takes_code=_is_sent(code)))
         files.write(files.job, job | {"uid": owner.uid})
         if _is_sent(code):
-            code_upload.send(api, names, code)
+            code_upload.send(api, names, code, say)
     except BaseException as error:
         if anchor or not isinstance(error, _RefusedObject):  # a refused anchor may be that of somebody else
             _undo(api, names.anchor, anchor)

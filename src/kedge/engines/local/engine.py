@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
@@ -58,7 +59,7 @@ class LocalEngine:
         outcome: JobOutcome = _job().run(plan, run, secrets, self._allow_fewer_gpus)
         return outcome
 
-    def submit(self, run: Run, plan: Plan) -> None:
+    def submit(self, run: Run, plan: Plan, say: Callable[[str], object]) -> None:
         raise NotImplementedError("this engine's controller runs on the submitter's machine")
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:

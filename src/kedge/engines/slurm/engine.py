@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
@@ -58,7 +59,7 @@ class SlurmEngine:
         outcome: JobOutcome = start.run(plan, run, secrets, self.options)
         return outcome
 
-    def submit(self, run: Run, plan: Plan) -> None:
+    def submit(self, run: Run, plan: Plan, say: Callable[[str], object]) -> None:
         importlib.import_module("kedge.engines.slurm.submission").submit(run, plan, self._options)
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
