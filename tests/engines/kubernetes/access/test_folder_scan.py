@@ -68,3 +68,16 @@ def test_a_new_file_of_a_task_is_seen_without_the_mark(tmp_path: Path) -> None:
     scan.look()
     (task / "report.json").write_text("{}")
     assert f"{TASK}/report.json" in scan.look()
+
+
+def test_at_the_end_of_the_job_all_tasks_are_looked_at(tmp_path: Path) -> None:
+    task, clock = made(tmp_path), Clock()
+    (task / "report.json").write_text("{}")
+    scan = FolderScan(str(tmp_path), lambda path: True, clock)
+    scan.look()
+    clock.now += 6  # since when nothing has changed
+    scan.look()
+    grow(tmp_path)
+    assert scan.look()[LOG].size == 2
+    (tmp_path / "report.json").write_text("{}")
+    assert scan.look()[LOG].size == 4

@@ -59,17 +59,20 @@ class FolderScan:
         self._top, self._wanted, self._now = top, wanted, now
         self._known: dict[str, _Folder] = {}
         self._tasks: dict[str, _TaskLooks] = {}
+        self._reports: dict[str, SeenFile] = {}  # of the job, at the last look
 
     def look(self) -> dict[str, SeenFile]:
         """The files by their paths. Those of the job are seen before those of the tasks, which are written before."""
         self.folders = set()
         last = {name: seen for name in _LAST if self._wanted(name) and (seen := self._seen(name))}
+        reports = {name: seen for name, seen in last.items() if name != EVENTS_FILE}
+        is_end, self._reports = reports != self._reports, reports
         found: dict[str, SeenFile] = {}
         job = self._listed("")
         for name in job.folders:
             attempt = self._listed(name)
             for inner in attempt.folders:
-                found |= self._task(inner)
+                found |= self._task(inner, is_end)
             self._files_of(attempt, found)
         self._files_of(job, found)
         for name in _LAST:
@@ -83,13 +86,14 @@ class FolderScan:
         self._files_of(self._listed(folder), found)
         return found
 
-    def _task(self, folder: str) -> dict[str, SeenFile]:
-        """The files below the folder of a task, or of another one below that of an attempt."""
+    def _task(self, folder: str, is_end: bool) -> dict[str, SeenFile]:
+        """The files below the folder of a task, or of another one below that of an attempt; at the end of the job as
+        they are now, since whoever learns of the end looks no more."""
         task, now = self._tasks.setdefault(folder, _TaskLooks()), self._now()
         is_cold = f"{folder}/{REPORT_FILE}" in task.files and now - task.changed_at > _COLD_AFTER_SEC
         sign = self._sign(folder)
         is_quiet = sign is not None and sign == task.sign and now - task.looked_at < _QUIET_SEC
-        if is_quiet or (is_cold and now - task.looked_at < _COLD_SEC):
+        if not is_end and (is_quiet or (is_cold and now - task.looked_at < _COLD_SEC)):
             self.folders |= task.folders
             return task.files
         found: dict[str, SeenFile] = {}
