@@ -71,6 +71,11 @@ class Cluster:
         if api := self._apis.pop(namespace, None):
             api.close()
 
+    def forget_all(self) -> None:
+        """Nothing more is asked of any."""
+        for namespace in list(self._apis):
+            self.forget(namespace)
+
     def apply(self, *objects: object, namespace: str = "") -> None:
         """Create or change objects."""
         given = {"apiVersion": "v1", "kind": "List", "items": list(objects)}

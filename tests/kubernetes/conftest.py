@@ -1,4 +1,4 @@
-"""A Kubernetes cluster for the tests of this folder: one for all workers of pytest, and a namespace for each test."""
+"""Kubernetes clusters for the tests of this folder, shared by all workers of pytest; a namespace for each test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .own_cluster import OwnCluster
 
 __all__ = ["image", "shared"]
 
-
+_DISTURBED = "disturbed"
 _FAILED = pytest.StashKey[bool]()
 
 
@@ -34,12 +34,24 @@ def _has_failed(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
-def any_cluster() -> Cluster:
-    """The cluster of all tests."""
-    return sharing.open_cluster()
+def clusters() -> Iterator[dict[str, Cluster]]:
+    """Those that were opened so far, by their names."""
+    opened: dict[str, Cluster] = {}
+    yield opened
+    for cluster in opened.values():
+        cluster.forget_all()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
+def any_cluster(request: pytest.FixtureRequest, clusters: dict[str, Cluster]) -> Cluster:
+    """The cluster of most tests; that of those that disturb theirs if the test asks for `cluster_alone`."""
+    name = _DISTURBED if "cluster_alone" in request.fixturenames else "shared"
+    if name not in clusters:
+        clusters[name] = sharing.open_cluster(name)
+    return clusters[name]
+
+
+@pytest.fixture
 def with_busybox(request: pytest.FixtureRequest, any_cluster: Cluster) -> Cluster:
     """The same. Its nodes have the image busybox, or can pull it."""
     if isinstance(any_cluster, OwnCluster):
@@ -50,7 +62,7 @@ def with_busybox(request: pytest.FixtureRequest, any_cluster: Cluster) -> Cluste
     return any_cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def with_runtime(with_busybox: Cluster) -> Cluster:
     """The same. Its nodes have the image of kedge's runtime, too."""
     if isinstance(with_busybox, OwnCluster):
@@ -58,9 +70,9 @@ def with_runtime(with_busybox: Cluster) -> Cluster:
     return with_busybox
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def own_cluster(any_cluster: Cluster) -> OwnCluster:
-    """The cluster of all tests if they have started it."""
+    """The same, if the tests have started it."""
     if not isinstance(any_cluster, OwnCluster):
         pytest.skip("the test disturbs or inspects a cluster, so it needs one that the tests have started")
     return any_cluster
@@ -68,11 +80,10 @@ def own_cluster(any_cluster: Cluster) -> OwnCluster:
 
 @pytest.fixture
 def undisturbed(request: pytest.FixtureRequest, any_cluster: Cluster) -> Iterator[Cluster]:
-    """The cluster of all tests, which other tests use, too. Its logs are shown if a test fails."""
-    with sharing.used():
-        yield any_cluster
-        if _has_failed(request):
-            print(any_cluster.logs())
+    """The cluster, which other tests use, too. Its logs are shown if a test fails."""
+    yield any_cluster
+    if _has_failed(request):
+        print(any_cluster.logs())
 
 
 @pytest.fixture
@@ -83,8 +94,8 @@ def cluster(own_cluster: OwnCluster, undisturbed: Cluster) -> OwnCluster:
 
 @pytest.fixture
 def cluster_alone(request: pytest.FixtureRequest, own_cluster: OwnCluster) -> Iterator[OwnCluster]:
-    """The cluster, which no other test uses meanwhile, so that its programs and nodes may be ended."""
-    with sharing.used(alone=True):
+    """A cluster that no other test uses meanwhile, so that its programs and nodes may be ended."""
+    with sharing.alone(_DISTURBED):
         yield own_cluster
         if _has_failed(request):
             print(own_cluster.logs())

@@ -1,17 +1,16 @@
-"""One cluster for all processes of a run of pytest. Who disturbs it has it alone.
+"""Two clusters for all processes of a run of pytest: one for all tests, and one for those that disturb theirs, which
+have it one after the other.
 
-It is started by the first test that wants it, and ended by the process that the user started. This is a plugin of that
-process, too (tests/conftest.py).
+A cluster is started by the first test that wants it, and ended by the process that the user started. This is a plugin
+of that process, too (tests/conftest.py).
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from .cluster import Cluster
 from .images import locked
 from .own_cluster import OwnCluster
 
+_CLUSTER = "cluster"
 _VARIABLE = "KEDGE_TEST_KUBERNETES"  # the folder of this run, also for what pytest starts: workers, and reruns of tests
 
 
@@ -39,24 +39,30 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """End the cluster if there is one, before anything else runs on this machine."""
     if config.stash.get(_OWNER, False):
         folder = Path(os.environ.pop(_VARIABLE))
-        if folder.exists():
-            OwnCluster(folder / "cluster").close()
-            shutil.rmtree(folder)
+        for cluster in folder.glob(f"*/{_CLUSTER}"):
+            OwnCluster(cluster).close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def open_cluster() -> Cluster:
-    """The cluster of this run of pytest, which runs when this returns. Skips the test where there can be none."""
+def open_cluster(name: str) -> Cluster:
+    """A cluster of this run of pytest, which runs when this returns. Skips the test where there can be none."""
     if file := programs.kubeconfig():
         return Cluster(Path(file))
     if reason := programs.missing():
         pytest.skip(reason)
-    folder = Path(os.environ[_VARIABLE])
-    folder.mkdir(mode=0o755, exist_ok=True)
-    cluster = OwnCluster(folder / "cluster")
+    folder = _folder(name)
+    cluster = OwnCluster(folder / _CLUSTER)
     with locked(folder / "start"):
         if not (folder / "started").exists():
             _start(cluster, folder)
     return cluster
+
+
+def _folder(name: str) -> Path:
+    folder = Path(os.environ[_VARIABLE], name)
+    for each in (folder.parent, folder):
+        each.mkdir(mode=0o755, exist_ok=True)
+    return folder
 
 
 def _start(cluster: OwnCluster, folder: Path) -> None:
@@ -64,7 +70,7 @@ def _start(cluster: OwnCluster, folder: Path) -> None:
     if failure.exists():  # it would fail again, after some minutes
         pytest.fail(f"the cluster could not be started:\n{failure.read_text()}")
     try:
-        cluster.start(int(folder.name.rpartition("-")[2]))
+        cluster.start(int(folder.parent.name.rpartition("-")[2]))
     except BaseException as error:
         failure.write_text(f"{error}\n{cluster.logs()}")
         cluster.close()
@@ -72,15 +78,6 @@ def _start(cluster: OwnCluster, folder: Path) -> None:
     (folder / "started").touch()
 
 
-@contextlib.contextmanager
-def used(alone: bool = False) -> Iterator[None]:
-    """Nobody disturbs the cluster meanwhile, and nobody else uses it if it is to be used alone."""
-    if programs.kubeconfig():
-        yield
-        return
-    folder = Path(os.environ[_VARIABLE])
-    with contextlib.ExitStack() as stack:
-        # Whoever waits to be alone keeps the turn, so that no others start meanwhile.
-        with locked(folder / "turn"):
-            stack.enter_context(locked(folder / "use", fcntl.LOCK_EX if alone else fcntl.LOCK_SH))
-        yield
+def alone(name: str) -> AbstractContextManager[None]:
+    """No other test has this cluster alone meanwhile."""
+    return locked(_folder(name) / "alone")
