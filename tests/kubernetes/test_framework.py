@@ -17,6 +17,7 @@ from . import frameworks
 from .kedge_on_kubernetes import OnKubernetes
 
 FRAMEWORK = ("--controller", "framework")
+WAIT = "until [ -e /tmp/go ]; do sleep 0.1; done"
 
 
 @pytest.fixture
@@ -31,11 +32,16 @@ def played(kedge: OnKubernetes) -> Iterator[OnKubernetes]:
 def test_all_tasks_wait_for_each_other_and_know_their_peers(played: OnKubernetes) -> None:
     say = "echo task $PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX of $PAI_HOST_IP_work_er_0 and $PAI_HOST_IP_work_er_1"
     secret = {"secrets": {"token": "hunter2hunter2"}, "extras": {}}
-    commands = [say, "[ <% $secrets.token %> = hunter2hunter2 ] && echo the secret is right"]
+    commands = [say, "[ <% $secrets.token %> = hunter2hunter2 ] && echo the secret is right", WAIT]
     job = played.job(commands, roles={"work_er": {"instances": 2}}, **secret)
-    done = played("run", *FRAMEWORK, job)
-    assert "Succeeded" in done.stdout
-    assert "FrameworkController decides about ends and retries" in done.stderr
+    process = played.start("run", *FRAMEWORK, job)
+    for index in (0, 1):  # the pods are deleted when they have ended, and with them what nobody has read
+        wait_until(lambda task=f"work_er-{index}": "right" in task_log(played, task), TIMEOUT, "output")  # type: ignore[misc]
+    for pod in played.namespace.get("pod"):
+        played.namespace.kubectl("exec", pod["metadata"]["name"], "--container=app", "--", "touch", "/tmp/go")
+    said = played.finish(process, 0)
+    assert "Succeeded" in said
+    assert "FrameworkController decides about ends and retries" in said
     logs = [played.task_log(f"work_er-{index}") for index in (0, 1)]
     told = [log.splitlines() for log in logs]
     assert [lines[1:] for lines in told] == [["the secret is right"]] * 2
@@ -72,8 +78,8 @@ def test_a_job_is_stopped_and_removed(played: OnKubernetes) -> None:
     assert played.runs() == []
 
 
-def task_log(kedge: OnKubernetes) -> str:
+def task_log(kedge: OnKubernetes, task: str = "worker-0") -> str:
     try:
-        return kedge.task_log()
+        return kedge.task_log(task)
     except FileNotFoundError:
         return ""
