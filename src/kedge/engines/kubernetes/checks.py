@@ -81,29 +81,19 @@ def _missing(api: KubernetesApi, options: KubernetesOptions) -> Iterator[str]:
     """What the options name and the namespace does not have, as far as one may look."""
     for option in _CLAIMS:
         name = getattr(options, option)
-        if name and not _is_there(api, "PersistentVolumeClaim", name):
+        if name and not permissions.is_there(api, "PersistentVolumeClaim", name):
             setting = f"engines.kubernetes.{option.replace('_', '-')}"
             yield (
                 f"the namespace {api.namespace} has no PersistentVolumeClaim {name!r}, which {setting} names: make it, "
                 "or use another namespace"
             )
     for name in options.pull_secrets:
-        if not _is_there(api, "Secret", name):
+        if not permissions.is_there(api, "Secret", name):
             yield (
                 f"the namespace {api.namespace} has no Secret {name!r}, with which nodes are to pull images "
                 "(engines.kubernetes.pull-secrets)"
             )
-    if options.priority_class and not _is_there(api, "PriorityClass", options.priority_class):
+    if options.priority_class and not permissions.is_there(api, "PriorityClass", options.priority_class):
         yield f"the cluster has no priority class {options.priority_class!r}: see kubectl get priorityclasses"
     if options.queue:
         yield from queues.missing(api, options.queue)
-
-
-def _is_there(api: KubernetesApi, kind: str, name: str) -> bool:
-    """Whether the object exists; True if one may not look."""
-    try:
-        return api.get(kind, name) is not None
-    except ApiError as error:
-        if error.status == 403:
-            return True
-        raise

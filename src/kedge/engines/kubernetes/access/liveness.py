@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from kedge.engines.kubernetes.access import copy_state, fetching, kept_decisions, submitted
-from kedge.engines.kubernetes.access.submitted import SubmittedRun
+from kedge.engines.kubernetes.access.submitted import SubmittedJob, SubmittedRun
 from kedge.engines.kubernetes.objects import labels
 from kedge.engines.kubernetes.pods import driver_words
 from kedge.errors import EXIT_FAILED, EXIT_INTERRUPTED, CannotRun, KedgeError
@@ -52,7 +52,7 @@ def _asked(run: Run) -> SchedulerWord:
         found = SubmittedRun(run)
         anchor = found.anchor()
         if anchor is None:
-            return _without_anchor(run, found, now)
+            return without_owner(found, _DELETED, now)
         ended = (anchor["metadata"].get("annotations") or {}).get(labels.ENDED)
         if ended:
             return _ended(found, anchor, str(ended), now)
@@ -61,12 +61,13 @@ def _asked(run: Run) -> SchedulerWord:
         return unreachable(run, error, now)
 
 
-def _without_anchor(run: Run, found: SubmittedRun, now: float) -> SchedulerWord:
-    if not found.uid and now - _time(found.facts.get("time")) < _SUBMIT_SEC:
-        return SchedulerWord(found.names.name, text="it is being submitted", checked=now)
-    text = _DELETED if found.uid else "its submission was interrupted before the cluster had it"
-    record_end(run, State.FAILED, text)
-    return SchedulerWord(found.names.name, JobPhase.GONE, checked=now)
+def without_owner(found: SubmittedJob, deleted: str, now: float) -> SchedulerWord:
+    """What there is of a run that has not what owns all else, which somebody has `deleted` if it was there."""
+    if not found.uid and now - found.time < _SUBMIT_SEC:
+        return SchedulerWord(found.name, text="it is being submitted", checked=now)
+    text = deleted if found.uid else "its submission was interrupted before the cluster had it"
+    record_end(found.run, State.FAILED, text)
+    return SchedulerWord(found.name, JobPhase.GONE, checked=now)
 
 
 def _ended(found: SubmittedRun, anchor: dict[str, Any], ended: str, now: float) -> SchedulerWord:
@@ -156,7 +157,3 @@ def record_end(run: Run, state: State, text: str, exit_code: int | None = None) 
             disk_reserve.free(run.path)
             log.append(JobEvent.JOB_COMPLETED, sync=True, state=state, code=None, text=text, exit_code=code)
         report.complete(run)
-
-
-def _time(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

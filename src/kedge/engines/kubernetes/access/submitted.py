@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.objects import labels
@@ -16,15 +16,18 @@ _connections: dict[tuple[str | None, ...], KubernetesApi] = {}
 _lock = threading.Lock()
 
 
-class SubmittedRun:
-    """What RUN/cluster/job.json says. CannotRun: it is damaged."""
+class SubmittedJob:
+    """What RUN/cluster/job.json says. CannotRun: it is damaged. `uid` is that of the object that owns all others; empty
+    until it has been created."""
+
+    engine: ClassVar[str]
 
     def __init__(self, run: Run) -> None:
         self.run, self.facts = run, run.cluster.object(run.cluster.job)
         name = self.facts.get("name")
-        if self.facts.get("engine") != ENGINE or not isinstance(name, str) or not name:
+        if self.facts.get("engine") != self.engine or not isinstance(name, str) or not name:
             raise CannotRun(f"{run.cluster.job} is damaged, so it is not known where {run.id} is in the cluster")
-        self.names = RunNames(name)
+        self.name = name
         self.uid = str(self.facts.get("uid") or "")
 
     @property
@@ -32,12 +35,32 @@ class SubmittedRun:
         """A connection to its namespace, which all of this process share. CannotRun."""
         return connection(self.facts)
 
-    def anchor(self) -> dict[str, Any] | None:
+    @property
+    def time(self) -> float:
+        """When it was submitted, in seconds since 1970; 0 if that is not known."""
+        value = self.facts.get("time")
+        return float(value) if isinstance(value, int | float) else 0.0
+
+    def owner(self, kind: str, name: str) -> dict[str, Any] | None:
         """The object that owns all others; None: it has been deleted, perhaps by `kedge rm` on another machine."""
-        found = self.api.get("ConfigMap", self.names.anchor)
+        found = self.api.get(kind, name)
         if found is None or (self.uid and found["metadata"].get("uid") != self.uid):
             return None
         return None if found["metadata"].get("deletionTimestamp") else found
+
+
+class SubmittedRun(SubmittedJob):
+    """A run that a driver of kedge controls."""
+
+    engine = ENGINE
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.names = RunNames(self.name)
+
+    def anchor(self) -> dict[str, Any] | None:
+        """See `owner`."""
+        return self.owner("ConfigMap", self.names.anchor)
 
     def driver(self) -> dict[str, Any] | None:
         """The pod of the driver: the one that runs, else the latest; None: there is none."""

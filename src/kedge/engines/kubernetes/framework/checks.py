@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kedge.engines.kubernetes import permissions
-from kedge.engines.kubernetes.api import ApiError, KubernetesApi
+from kedge.engines.kubernetes.api import KubernetesApi
 from kedge.engines.kubernetes.framework.render import VERSION
 from kedge.engines.kubernetes.options import KubernetesOptions
 from kedge.errors import CannotRun
@@ -21,13 +21,7 @@ def check_namespace(api: KubernetesApi, options: KubernetesOptions, setup: str) 
 
 
 def _check_account(api: KubernetesApi, options: KubernetesOptions, setup: str) -> None:
-    try:
-        found = api.get("ServiceAccount", options.framework_account)
-    except ApiError as error:
-        if error.status == 403:  # most users may not look
-            return
-        raise
-    if found is None:
+    if not permissions.is_there(api, "ServiceAccount", options.framework_account):
         raise CannotRun(
             f"the namespace {api.namespace} has no service account {options.framework_account!r} for the pods of "
             f"Frameworks, which read their Framework: an administrator makes it with {setup} | kubectl apply -f -, or "

@@ -14,8 +14,8 @@ from kedge.runs.folder import Run
 from kedge.runs.liveness import JobPhase, SchedulerWord, has_end
 from kedge.states import State
 
-_SUBMIT_SEC = 180.0  # its objects may still be being created, although the caller was killed
 _SHOWN_PODS = 50  # whose reasons are looked at
+_DELETED = "its Framework was deleted"
 _NOBODY = "FrameworkController has not looked at it yet; is it running?"
 
 
@@ -30,20 +30,10 @@ def _asked(run: Run) -> SchedulerWord:
         found = SubmittedFramework(run)
         framework = found.framework()
         if framework is None:
-            return _without(run, found, now)
+            return liveness.without_owner(found, _DELETED, now)
         return _of_progress(run, found, progress.read(framework), now)
     except CannotRun as error:
         return liveness.unreachable(run, error, now)
-
-
-def _without(run: Run, found: SubmittedFramework, now: float) -> SchedulerWord:
-    submitted = found.facts.get("time")
-    if not found.uid and isinstance(submitted, int | float) and now - submitted < _SUBMIT_SEC:
-        return SchedulerWord(found.name, text="it is being submitted", checked=now)
-    text = "its Framework was deleted" if found.uid else "its submission was interrupted before the cluster had it"
-    if not has_end(run):
-        liveness.record_end(run, State.FAILED, text)
-    return SchedulerWord(found.name, JobPhase.GONE, checked=now)
 
 
 def _of_progress(run: Run, found: SubmittedFramework, now_is: FrameworkProgress, now: float) -> SchedulerWord:

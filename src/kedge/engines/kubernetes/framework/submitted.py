@@ -5,38 +5,22 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from kedge.engines.kubernetes.access.submitted import connection
+from kedge.engines.kubernetes.access.submitted import SubmittedJob
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.framework.addons import AddonNames
-from kedge.errors import CannotRun
-from kedge.runs.folder import Run
 
 ENGINE = "framework"  # in job.json, and in the registries of kedge.lazy_modules
 POD_LABEL = "FC_FRAMEWORK_NAME"  # which FrameworkController gives all pods
 
 
-class SubmittedFramework:
-    """What job.json says. CannotRun: it is damaged."""
+class SubmittedFramework(SubmittedJob):
+    """A run that FrameworkController controls."""
 
-    def __init__(self, run: Run) -> None:
-        self.run, self.facts = run, run.cluster.object(run.cluster.job)
-        name = self.facts.get("name")
-        if self.facts.get("engine") != ENGINE or not isinstance(name, str) or not name:
-            raise CannotRun(f"{run.cluster.job} is damaged, so it is not known where {run.id} is in the cluster")
-        self.name = name
-        self.uid = str(self.facts.get("uid") or "")
-
-    @property
-    def api(self) -> KubernetesApi:
-        """A connection to its namespace. CannotRun."""
-        return connection(self.facts)
+    engine = ENGINE
 
     def framework(self) -> dict[str, Any] | None:
-        """The Framework; None: it has been deleted, perhaps by `kedge rm` on another machine."""
-        found = self.api.get("Framework", self.name)
-        if found is None or (self.uid and found["metadata"].get("uid") != self.uid):
-            return None
-        return None if found["metadata"].get("deletionTimestamp") else found
+        """The Framework, see `owner`."""
+        return self.owner("Framework", self.name)
 
     def pods(self) -> list[dict[str, Any]]:
         """The pods that it has now."""
