@@ -21,6 +21,9 @@ settings.register_profile("kedge", derandomize=True, deadline=None, suppress_hea
 settings.load_profile("kedge")
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every kedge that a test starts would compile its modules again
+# With these pytest explains a failure in full: to compare two long texts line by line may take hours.
+for _variable in ("CI", "BUILD_NUMBER"):
+    os.environ.pop(_variable, None)
 # The settings of this machine and of whoever runs the tests are not part of them.
 os.environ |= without_settings()
 for _variable in [name for name in os.environ if name.startswith(("KEDGE_ENGINE", "KEDGE_MARKETPLACE"))]:

@@ -136,3 +136,22 @@ def test_a_file_that_is_rotated_while_its_folder_is_listed_is_found(tmp_path, mo
     fd = logs.open_file(tmp_path, "user-all", inode)
     assert os.read(fd, 100) == b"line\n"
     os.close(fd)
+
+
+def test_a_file_that_came_and_was_rotated_while_its_folder_was_listed_is_not_left_out(tmp_path, monkeypatch):
+    (tmp_path / "user-all").mkdir()
+    log = tmp_path / "user-all" / "current"
+    log.with_name("@1.s").write_text("1\n")
+    log.write_text("2\n")
+    real = os.lstat
+
+    def rotated(name, **options):
+        if name == "current" and not log.with_name("@2.s").exists():
+            log.rename(log.with_name("@2.s"))
+            log.write_text("3\n")
+        return real(name, **options)
+
+    with logs.StreamReader(tmp_path, "user-all") as reader:
+        assert reader.read() == b"1\n"
+        monkeypatch.setattr(logs.os, "lstat", rotated)
+        assert [reader.read(), reader.read(), reader.read()] == [b"2\n", b"3\n", b""]

@@ -168,14 +168,16 @@ def files(folder: Path, stream: str) -> list[LogFile]:
     except OSError:  # no folder
         return _file(folder, stream)
     try:
-        names = [name for name in os.listdir(fd) if name[0] == "@" or name == CURRENT]
-        names.sort(key=lambda name: (name == CURRENT, name))
-        found = [(name, os.lstat(name, dir_fd=fd)) for name in names]
-    except OSError:  # it is being rotated; the next call finds the new names
-        return []
+        for _ in range(_TRIES):
+            names = sorted(os.listdir(fd), key=lambda name: (name == CURRENT, name))
+            found = [(name, os.lstat(name, dir_fd=fd)) for name in names if name[0] == "@" or name == CURRENT]
+            if set(os.listdir(fd)) == set(names):  # else `current` may be a later file than when its name was seen
+                return [LogFile(f"{stream}/{name}", stat.st_ino, stat.st_size) for name, stat in found]
+    except OSError:  # it is being rotated
+        pass
     finally:
         os.close(fd)
-    return [LogFile(f"{stream}/{name}", stat.st_ino, stat.st_size) for name, stat in found]
+    return []  # the next call finds the new names
 
 
 def _file(folder: Path, name: str) -> list[LogFile]:
