@@ -74,6 +74,13 @@ def test_modules_for_the_net_layer_are_not_in_the_core(bundle: Bundle) -> None:
     }
 
 
+def test_tasks_need_nothing_of_the_layers_of_the_jobs_side() -> None:
+    """Pods have a bundle of all layers, and their tasks get it without those two (prepare_pod)."""
+    whole, alone = build.ensure(layers.available()), build.ensure(("core", "net", "ssh"))
+    of_tasks = {entry.path for entry in manifest.entries(whole.path) if entry.layer not in ("init", "driver")}
+    assert {entry.path for entry in manifest.entries(alone.path)} <= of_tasks
+
+
 def test_all_libraries_come_from_the_bundle(bundle: Bundle) -> None:
     loader = bundle.path / "lib" / bundle.head["loader"]
     interpreter = bundle.path / "bin" / bundle.head["interpreter"]
@@ -166,7 +173,7 @@ def test_a_layer_that_cannot_be_built_names_the_missing_packages() -> None:
 
 
 def test_an_unknown_layer() -> None:
-    with pytest.raises(InputError, match=r"there is no layer 'web'.*core, net, init, driver, ssh"):
+    with pytest.raises(InputError, match=r"there is no layer 'web'.*core, net, ssh, init, driver, shell"):
         layers.choose(["web"])
 
 

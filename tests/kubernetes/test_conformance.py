@@ -30,8 +30,6 @@ OTHER = {
     "a closed terminal stops the job",
     # Its new pod has another address, and the variables of tasks that run are those of its first (docs/kubernetes.md).
     "peers reach a task that was retried alone",
-    # In pods the layer ssh lacks modules that it shares with the layers init and driver, which prepare-pod leaves out.
-    "ssh and scp reach the other tasks, by both names of a role",
     # Its three seconds are over before the pods run. Limits of attempts and roles, and that of a pause, are tried here.
     "a time limit of the whole run",
     # What tasks report reaches anybody only through the controller.

@@ -38,10 +38,10 @@ def own_files() -> dict[str, Own]:
     about_ssh = {place.partition(":")[0] for place in late if place.startswith(_SSH_ROOM)}
     actions = (place for place in lazy_modules.ACTIONS.values() if place not in about_ssh)
     net = _reach(map(_path, (*actions, *lazy_modules.AGENT_START, *lazy_modules.PREPARE_START))) - core
+    ssh = _reach(map(_path, about_ssh)) - core - net
     init = _reach(file for part in _JOB_SIDE for file in PACKAGE.glob(f"{part}/**/*.py")) - core - net
-    ssh = _reach(map(_path, about_ssh)) - core - net - init
     driver = (_controller() | _reach(map(_path, lazy_modules.SERVE_START))) - core - net
-    return {CORE: _own(core), NET: _own(net), INIT: _own(init), DRIVER: _own(driver), SSH: _own(ssh)}
+    return {CORE: _own(core), NET: _own(net), SSH: _own(ssh), INIT: _own(init), DRIVER: _own(driver)}
 
 
 def of_controller() -> list[str]:

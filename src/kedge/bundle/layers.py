@@ -1,4 +1,7 @@
-"""The layers of a bundle. Each one needs the core; the driver also needs `net`."""
+"""The layers of a bundle. Each one needs the core; the driver also needs `net`.
+
+What two layers need is in the earlier one: those that tasks need come before those that only the job's side has, which
+pods leave out."""
 
 from __future__ import annotations
 
@@ -10,24 +13,24 @@ from kedge.errors import CannotRun, InputError
 
 CORE = "core"  # the supervisor and the diagnosis
 NET = "net"  # TLS and HTTP: the actions `git` and `download`
+SSH = "ssh"  # ssh between tasks
 INIT = "init"  # reading and planning a job beside a cluster's tasks
 DRIVER = "driver"  # the controller of a job, inside a cluster
-SSH = "ssh"  # ssh between tasks
 SHELL = "shell"  # a shell for the image of the runtime
-LAYERS = (CORE, NET, INIT, DRIVER, SSH, SHELL)
+LAYERS = (CORE, NET, SSH, INIT, DRIVER, SHELL)
 
 # Descriptions for the user.
 WORDS = {
     CORE: "Python, the supervisor, the diagnosis",
     NET: "TLS and HTTP, for the prerequisites git and download, and the agents of cluster tasks",
+    SSH: "ssh between tasks",
     INIT: "the init phase: reading and planning a job",
     DRIVER: "the controller of a job, inside a cluster",
-    SSH: "ssh between tasks",
     SHELL: "sh and the usual small programs, for the image",
 }
 # Third-party packages of a layer; their own dependencies are included.
 PACKAGES = {
-    CORE: ("re2",), NET: ("certifi",), INIT: ("httpx", "jsonschema", "yaml"), DRIVER: (), SSH: ("asyncssh",), SHELL: (),
+    CORE: ("re2",), NET: ("certifi",), SSH: ("asyncssh",), INIT: ("httpx", "jsonschema", "yaml"), DRIVER: (), SHELL: (),
 }  # fmt: skip
 # Modules of the standard library that no code imports by name. Host names are encoded with `idna`, names in zip files
 # with `cp437`, and bugs are reported with `traceback`.
@@ -37,9 +40,9 @@ STANDARD = {
         "traceback",
     ),
     NET: ("encodings.idna", "encodings.cp437", "encodings.utf_16_le"),
+    SSH: ("encodings.idna",),
     INIT: (),
     DRIVER: (),
-    SSH: ("encodings.idna",),
     SHELL: (),
 }  # fmt: skip
 

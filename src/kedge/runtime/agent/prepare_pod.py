@@ -21,7 +21,7 @@ from kedge.runtime.agent import pod_code
 
 USAGE = "usage: prepare-pod [--code NAME [--shares-code]]"
 # What a task's container never starts: the init phase of other pods, the controller, its client of Kubernetes.
-_NOT_NEEDED = frozenset({"init", "driver", "kubernetes"})
+_NOT_NEEDED = frozenset({"init", "driver"})
 _MANIFEST = "MANIFEST.json"
 _ENTRY = f'#!/bin/sh\nexec {pod_folders.BUNDLE}/runtime "$@"\n'.encode()
 _OWN, _OPEN, _FIFO = 0o755, 0o777, 0o666  # the task may run as any user of its image
