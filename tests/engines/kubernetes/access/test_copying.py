@@ -239,6 +239,31 @@ def test_another_copy_of_the_folder_takes_nothing_away(copying):
     assert sum(data.count(b"\n") for name, data in found.items() if "/user-all/" in name and "times" not in name) == 31
 
 
+def test_what_another_copy_of_the_folder_does_not_have_yet_continues_what_was_copied(copying):
+    """Tasks connect to a new driver after the user's machine has: whoever reads the copy sees no line twice."""
+    names = ("user-all/current", "runtime.log", "events.jsonl")
+    for name in names:
+        path = task_of(copying) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("one\ntwo\n")
+    copying.once()
+    copied = {name: copying.here / "attempt-0/worker-0" / name for name in names}
+    old = {name: inode(path) for name, path in copied.items()}
+    (copying.there).rename(copying.there.with_name("lost"))
+    (copying.there / "cluster").mkdir(parents=True)
+    copying.begin()
+    copying.session.next(60)
+    for text in ("one\n", "one\ntwo\nthree\n"):
+        for name in names[:2]:
+            path = task_of(copying) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        copying.session.next(60)
+    (task_of(copying) / names[2]).write_text("2\n")  # another one
+    copying.until_same()
+    assert [inode(copied[name]) == old[name] for name in names] == [True, True, False]
+
+
 def test_what_the_user_has_already_is_not_sent(copying):
     for folder in (copying.there, copying.here):
         (folder / "job.yaml").write_text("name: a")

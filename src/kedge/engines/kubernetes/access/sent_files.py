@@ -14,8 +14,8 @@ from kedge.light.types import Mapping
 
 class SentFile:
     """A file of which the first `offset` bytes were sent. `seen` is how it was then; `waits_for`: of a file that the
-    user's machine has more of than this folder, nothing is sent until it has come as far again. `held`: it is kept
-    open, so that no other file gets its inode."""
+    user's machine has more of than this folder, which may not have it at all yet, nothing is sent until it has come as
+    far again. `held`: it is kept open, so that no other file gets its inode."""
 
     __slots__ = ("held", "inode", "offset", "seen", "waits_for")
 
@@ -50,15 +50,15 @@ def recognised(
             found[path] = _sent(file, present[name])
         elif inode:
             found[path] = SentFile(inode, file.size)
-        elif (seen := present.get(path)) and _is_behind(top, file, seen):
-            found[path] = SentFile(seen.inode, 0, waits_for=file)
+        elif copy_rules.grows(path):
+            found[path] = SentFile(0, 0, waits_for=file)
     return found
 
 
 def has_come_as_far(top: str, path: str, seen: SeenFile, wanted: KnownFile) -> bool | None:
-    """Whether a file continues what is known of it; None: it is not as long yet."""
+    """Whether a file continues what is known of it; None: it is not as long yet, but begins like it."""
     if seen.size < wanted.size:
-        return None
+        return None if _begins_like(top, path, seen, wanted) else False
     return _same(top, path, wanted)
 
 
@@ -105,12 +105,9 @@ def _same(top: str, path: str, file: KnownFile) -> bool:
     return False
 
 
-def _is_behind(top: str, file: KnownFile, seen: SeenFile) -> bool:
-    """Whether a file that grows may become the known one again: it is shorter and begins like it."""
-    if not copy_rules.grows(file.path) or seen.size >= file.size:
-        return False
+def _begins_like(top: str, path: str, seen: SeenFile, file: KnownFile) -> bool:
     with suppress(OSError):
-        fd = untrusted.open_regular(top, file.path)
+        fd = untrusted.open_regular(top, path)
         try:
             return file.head.startswith(copy_rules.head(fd, seen.size))
         finally:
