@@ -85,6 +85,7 @@ def lost_run(kedge: Kedge, nap: str, commands: str = FAMILY) -> Run:
     process = kedge.start("run", kedge.job(commands.format(nap=nap)))
     kedge.wait_for_output("ready")
     run = Run(kedge.only_run())
+    wait_until(lambda: bool(process_record.supervisors(run)), TIMEOUT)
     os.kill(json.loads(run.lock.read_text())["pid"], signal.SIGKILL)
     process.wait()
     return run

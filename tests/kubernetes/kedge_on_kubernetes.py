@@ -25,7 +25,9 @@ from .driver_kills import processes
 from .namespaces import Namespace
 
 _SECRET_FILES = ("cluster/secrets.json", "cluster/link.json", "cluster/ssh.json")
-CLEANING_SEC = 60.0  # for the driver and the kubelets, after the end of a job
+CLEANING_SEC = 60.0  # for the driver, after the end of a job
+_REMOVING_SEC = 150.0  # the same, and for the kubelets of a busy machine
+_REMOVED = "being deleted"
 _SETTINGS = {"pending": "60s", "unreachable": "60s", "lost-node": "30s"}
 
 
@@ -136,14 +138,20 @@ class OnKubernetes(Loaded):
 
     def leftovers(self) -> list[str]:
         """Processes of tasks, their pods, and secrets. When a job has ended, its driver and kubelets still clean up."""
-        end = time.monotonic() + CLEANING_SEC
-        while (found := self._leftovers()) and time.monotonic() < end and all(map(_has_ended, self.runs())):
+        began = time.monotonic()
+        while (found := self._leftovers()) and all(map(_has_ended, self.runs())):
+            are_removed = all(each.endswith(_REMOVED) for each in found)
+            if time.monotonic() > began + (_REMOVING_SEC if are_removed else CLEANING_SEC):
+                break
             time.sleep(0.2)
         print(*found, sep="\n")
         return found
 
     def _leftovers(self) -> list[str]:
-        pods = [f"pod {pod['metadata']['name']}" for pod in self.pods()]
+        pods = [
+            f"pod {meta['name']}" + (f": {_REMOVED}" if "deletionTimestamp" in meta else "")
+            for meta in (pod["metadata"] for pod in self.pods())
+        ]
         secrets = self.namespace.get("secret", labels={"app.kubernetes.io/managed-by": "kedge"})
         return super().leftovers() + pods + [name for each in secrets for name in _secrets_in(each)]
 

@@ -31,11 +31,11 @@ def test_a_node_is_down_once_its_slurmd_is_gone_and_comes_back(slurm: SlurmClust
 
 
 def test_a_lost_node_takes_its_processes_along(slurm: SlurmCluster, tmp_path: Path) -> None:
-    job = slurm.submit(f"srun sh -c 'echo $$ > {tmp_path}/$SLURMD_NODENAME; exec sleep 600'", "--nodes=2")
+    jobs = [slurm.submit(f"echo $$ > {tmp_path}/{node}; exec sleep 600", f"--nodelist={node}") for node in ("n1", "n2")]
     pids = [wait_until(lambda n=n: _number(tmp_path / n), DEADLINE, n) for n in ("n1", "n2")]  # type: ignore[misc]
     slurm.lose_node("n2")
     assert [is_alive(pid) for pid in pids] == [True, False]
-    slurm.run("scancel", job)
+    slurm.run("scancel", *jobs)
 
 
 def test_jobs_survive_slurmctld(slurm: SlurmCluster, tmp_path: Path) -> None:

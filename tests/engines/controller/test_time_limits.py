@@ -97,9 +97,9 @@ def test_a_task_that_waits_for_a_retry_fails_at_the_limit_of_its_role(scene: Sce
 
 
 def test_the_first_of_several_tasks_at_the_limit_of_their_role_may_end_the_attempt(scene: Scene) -> None:
-    made = limited(plan(2, gang=False, max_transient=5), role=0.05)
+    made = limited(plan(2, gang=False, max_transient=5), role=1.0)
     made = replace(made, retry=replace(made.retry, backoff_sec=60.0))
-    end = time.monotonic() + 0.1
+    end = time.monotonic() + 1.1
     turns = (failed(A, 137), failed(B, 137)), (lambda: wait_until(lambda: time.monotonic() > end, 10),)
     assert scene.attempt(made, *turns).outcome == State.FAILED
     assert scene.states == [State.FAILED, State.STOPPED]
