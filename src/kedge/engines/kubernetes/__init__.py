@@ -16,6 +16,7 @@ refusals         why the API server refuses an object, and what to change
 plan_manifests   the objects of a job, for kedge plan
 manifest_text    objects as YAML
 pod_patch_file   the site's patch for pods
+recorded_events  how much of a run's events is in its decision log
 api              the calls of the API that kedge needs, for dicts
 transport/       connections to the API server: where it is, who asks, HTTP, WebSocket
 access/          what the machine of a run's user does with a run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -344,6 +345,18 @@ def test_serve_run_ends_with_its_input(copying):
 def test_serve_run_says_what_is_wrong(tmp_path):
     found = subprocess.run([*SERVE], capture_output=True, text=True)
     assert (found.returncode, "usage" in found.stderr) == (2, True)
+
+
+def test_what_a_driver_has_not_made_yet_is_waited_for(copying):
+    later = copying.there.with_name("later")
+    copying.there.rename(later)
+    process = subprocess.Popen([*SERVE, str(copying.there)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    assert select.select([process.stdout], [], [], 1.0)[0] == []
+    (later / "run.json").write_text('{"name": "x"}')
+    later.rename(copying.there)
+    assert b'"name": "x"' in os.read(process.stdout.fileno(), 1 << 16)
+    process.communicate()
+    assert process.returncode == 0
 
 
 def test_a_run_that_begins_in_the_middle_of_a_file_is_copied_again(copying):

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from kedge.engines.kubernetes.access.folder_scan import FolderScan
 from kedge.engines.kubernetes.in_driver import decision_log
 from kedge.engines.kubernetes.in_driver.decision_log import DecisionLog
 from kedge.engines.kubernetes.in_driver.log_pieces import KEY, LogPieces
 from kedge.engines.kubernetes.objects import labels
 from kedge.engines.kubernetes.objects.labels import ObjectOwner
 from kedge.engines.kubernetes.objects.names import RunNames
+from kedge.engines.kubernetes.recorded_events import recorded
 from kedge.runs import events
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
@@ -68,6 +70,24 @@ def test_events_are_in_both_places(api: MemoryApi, tmp_path: Path) -> None:
     assert "".join(texts(api)) == (tmp_path / "a" / "events.jsonl").read_text()
     assert api.calls.count("create") == 1
     assert api.objects["ConfigMap", "j-1-log-0"]["metadata"]["ownerReferences"][0]["uid"] == "uid"
+
+
+def test_how_much_of_the_events_is_recorded_is_told(api: MemoryApi, tmp_path: Path) -> None:
+    """Whoever follows the job sees no event that another driver would not have."""
+    folder = tmp_path / "a"
+    log = made(api, folder)
+    assert recorded(str(folder)) == 0
+    with log.open()[0] as here:
+        here.append(JobEvent.NOTE, text="one")
+        log.flush()
+        one = (folder / "events.jsonl").stat().st_size
+        here.append(JobEvent.NOTE, text="two")
+        assert recorded(str(folder)) == one == FolderScan(str(folder), lambda path: True).look()["events.jsonl"].size
+        log.created("j-1-a0-w-0")
+        log.flush()
+        assert recorded(str(folder)) == (folder / "events.jsonl").stat().st_size > one
+    made(api, tmp_path / "b")
+    assert recorded(str(tmp_path / "b")) == recorded(str(folder))
 
 
 def test_what_decides_is_written_at_once(api: MemoryApi, tmp_path: Path) -> None:

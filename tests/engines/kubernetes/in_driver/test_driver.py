@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from kedge.engines.kubernetes.objects import labels
+from kedge.engines.kubernetes.objects.names import RunNames
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 from kedge.states import State
@@ -42,6 +43,18 @@ def test_an_option_of_a_newer_kedge_is_named(tmp_path: Path) -> None:
         assert now.state == State.FAILED
         assert "the runtime image is of an older kedge" in (now.text or "")
         assert "does not know later: push the image" in (now.text or "")
+
+
+def test_a_driver_whose_pod_is_being_deleted_when_it_starts_leaves(tmp_path: Path) -> None:
+    """A SIGTERM that comes before Python takes it is ignored: the driver is the first process of its container."""
+    with DriverScene.made(tmp_path, plan("true")) as scene:
+        folder = scene.new_pod()
+        name = f"{RunNames(NAME).driver}-1"
+        scene.api.patch("Pod", name, {"metadata": {"finalizers": ["example.com/kept"]}})
+        scene.api.delete("Pod", name)
+        assert scene.leaves(scene.start(folder), "its pod is being ended; this driver leaves")
+        assert scene.recorded() == []
+        assert scene.finish(scene.start(scene.new_pod())).state == State.SUCCEEDED
 
 
 def test_the_job_of_a_driver_that_is_started_again_in_its_pod_goes_on(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from ...cluster.scene import plan
 from .driver_scene import DriverScene
 from .test_driver import WAITS, go
 
-# Each start is one line. The second task fails twice in the first attempt of the job.
+# Each start is one line. The second task fails twice in the first attempt of the job, when all others have started.
 COMMAND = """
 echo $FC_FRAMEWORK_ATTEMPT_ID $PAI_TASK_INDEX $FC_TASK_ATTEMPT_ID >> $TEST_SHARED/starts
+while [ $(grep -c "^$FC_FRAMEWORK_ATTEMPT_ID . 0" $TEST_SHARED/starts) -lt 3 ]; do sleep 0.05; done
 sleep 0.3
 [ $PAI_TASK_INDEX != 1 ] || [ $FC_FRAMEWORK_ATTEMPT_ID = 1 ]
 """

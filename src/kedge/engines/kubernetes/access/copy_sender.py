@@ -188,8 +188,7 @@ class CopySender:
     def _holds_end(self, seen: SeenFile, sent: SentFile | None) -> bool:
         """Whether the events wait until the report is there: who sees that the job has ended looks for it."""
         offset = sent.offset if sent and sent.inode == seen.inode else 0
-        new = self._read(EVENTS_FILE, seen.inode, max(offset, seen.size - copy_rules.PIECE), copy_rules.PIECE) or b""
-        if _END not in new or copy_rules.JOB_REPORTS[0] in self._files:
+        if not self._has_end_after(offset, seen) or copy_rules.JOB_REPORTS[0] in self._files:
             return False
         self._held_until = self._held_until or time.monotonic() + _REPORT_SEC
         return time.monotonic() < self._held_until
@@ -200,9 +199,13 @@ class CopySender:
             return False
         if seen != self._events:
             self._events = seen
-            offset = max(0, seen.size - copy_rules.PIECE)
-            self._has_end = _END in (self._read(EVENTS_FILE, seen.inode, offset, copy_rules.PIECE) or b"")
+            self._has_end = self._has_end_after(0, seen)
         return self._has_end
+
+    def _has_end_after(self, offset: int, seen: SeenFile) -> bool:
+        """Whether the event of the job's end is among the events after a byte."""
+        offset = min(max(offset, seen.size - copy_rules.PIECE), seen.size)
+        return _END in (self._read(EVENTS_FILE, seen.inode, offset, seen.size - offset) or b"")
 
 
 def _has_outputs(top: str) -> bool:

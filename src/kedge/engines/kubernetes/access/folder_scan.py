@@ -9,6 +9,7 @@ import time
 
 from kedge.contract import EVENTS_FILE, LOG_TIMES, REPORT_FILE
 from kedge.engines.kubernetes.access import copy_rules
+from kedge.engines.kubernetes.recorded_events import recorded
 from kedge.light.contextlib import suppress
 from kedge.light.types import Callable, NamedTuple
 from kedge.link import mirroring
@@ -62,9 +63,13 @@ class FolderScan:
         self._reports: dict[str, SeenFile] = {}  # of the job, at the last look
 
     def look(self) -> dict[str, SeenFile]:
-        """The files by their paths. Those of the job are seen before those of the tasks, which are written before."""
+        """The files by their paths; of the events, what is recorded. Those of the job are seen before those of the
+        tasks, which are written before."""
         self.folders = set()
+        limit = recorded(self._top)
         last = {name: seen for name in _LAST if self._wanted(name) and (seen := self._seen(name))}
+        if limit is not None and (events := last.get(EVENTS_FILE)):
+            last[EVENTS_FILE] = events._replace(size=min(events.size, limit))
         reports = {name: seen for name, seen in last.items() if name != EVENTS_FILE}
         is_end, self._reports = reports != self._reports, reports
         found: dict[str, SeenFile] = {}

@@ -28,7 +28,8 @@ _LOOK_SEC = 0.15  # between two looks at the folder, at least
 _SHARE = 4  # between two looks as many times as long as a look takes, so that a large job is not slowed down
 _LONGEST_LOOK_SEC = 3.0
 _LARGEST_RUN = 8 << 20
-_COPY_FILE, _LARGEST = "copy-id", 256
+_COPY_ID, _LARGEST = "cluster/copy-id", 256
+_MADE_SEC = 20.0  # how long a driver may need for making the folder, which another one may control until then
 
 
 def launch() -> NoReturn:
@@ -55,15 +56,14 @@ def main(argv: Sequence[str]) -> int:
 def copy_id(folder: str) -> str:
     """Which copy of a run folder this is: a name that is kept in it, so that inodes of another copy are not mistaken
     for those of this one. Empty if it cannot be kept."""
-    name = f"cluster/{_COPY_FILE}"
     with suppress(OSError):
-        fd = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fd = os.open(f"{folder}/{_COPY_ID}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             write_all(fd, os.urandom(12).hex().encode())
         finally:
             os.close(fd)
     with suppress(OSError):
-        return untrusted.read(folder, name, _LARGEST).decode("ascii", "replace")
+        return untrusted.read(folder, _COPY_ID, _LARGEST).decode("ascii", "replace")
     return ""
 
 
@@ -78,6 +78,13 @@ class _Serving:
         self._open = True
 
     def run(self) -> None:
+        end = time.monotonic() + _MADE_SEC
+        while not os.path.isdir(os.path.dirname(f"{self._folder}/{_COPY_ID}")):
+            if time.monotonic() > end:
+                raise FileNotFoundError(f"{self._folder} has not been made yet")
+            self._listen(_LOOK_SEC)
+            if not self._open:
+                return
         copy = copy_id(self._folder)
         self._send(copy_rules.COPY, copy=copy, run=self._run_file())
         found = self._asked()

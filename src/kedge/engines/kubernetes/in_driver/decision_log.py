@@ -21,6 +21,7 @@ from kedge.engines.kubernetes.in_driver.lease import DriverLease
 from kedge.engines.kubernetes.in_driver.leaving import Leave, leave
 from kedge.engines.kubernetes.in_driver.log_facts import LogParts
 from kedge.engines.kubernetes.in_driver.log_pieces import LogPiece, LogPieces
+from kedge.engines.kubernetes.recorded_events import RecordedSize
 from kedge.runs import file_locks
 from kedge.runs.atomic_files import write_atomic
 from kedge.runs.events import Event, EventLog
@@ -48,6 +49,7 @@ class DecisionLog:
         self._last: LogPiece | None = None  # the piece that is written to
         self._pending: list[str] = []
         self._told = ""
+        self._recorded, self._events_end = RecordedSize(str(run.path)), 0  # bytes of events, with pending ones
         self.known = LogParts()  # what earlier drivers have left, and this one has added
 
     @property
@@ -65,8 +67,10 @@ class DecisionLog:
         self.known.events = ""  # they may be many
         if not here.startswith(events):
             write_atomic(self._run.events, events.encode(), 0o644)
+            here = events
         elif len(here) > len(events):
             self._pending.append(here[len(events) :])
+        self._events_end = len(here.encode())
         log_facts.restore(self._run, self.known.files)
         self.flush()
 
@@ -94,6 +98,11 @@ class DecisionLog:
     def add(self, line: str) -> None:
         """Add a line, which `flush` writes."""
         self._pending.append(line)
+
+    def add_event(self, line: str, end: int) -> None:
+        """Add an event, which is in the run folder: it ends there at this byte."""
+        self._events_end = end
+        self.add(line)
 
     def keep(self, path: str, value: Any) -> None:
         """Let a second driver have a JSON file of the run folder, too."""
@@ -124,6 +133,7 @@ class DecisionLog:
         text, self._pending = "".join(self._pending), []
         while text:
             text = self._write_some(text)
+        self._recorded.tell(self._events_end)
 
     def _write_some(self, text: str) -> str:
         """Write the beginning of a text to the last piece, or to a new one. Returns the rest."""
@@ -181,7 +191,7 @@ class _RecordedEvents(EventLog):
 
     def append(self, event: str, *, sync: bool = False, **facts: Any) -> Event:
         entry = super().append(event, sync=sync, **facts)
-        self._decisions.add(json.dumps(entry) + "\n")
+        self._decisions.add_event(json.dumps(entry) + "\n", self._end)
         if event in _AT_ONCE or (sync and event not in _SOON):
             self._decisions.flush()
         return entry

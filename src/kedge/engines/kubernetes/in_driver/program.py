@@ -33,6 +33,7 @@ from kedge.runs.folder import Run
 from kedge.spec.units import seconds
 
 LEASE = LeaseTimes()
+_ENDED_POD = "its pod is being ended"
 Control = Callable[[list[str]], int]  # kedge.controller.in_cluster.main
 
 
@@ -51,11 +52,16 @@ def main(arguments: list[str], control: Control) -> int:
 
 def _drive(run: Run, given: Path, api: KubernetesApi, control: Control) -> int:
     name = RunNames.of(run.id).name
-    signal.signal(signal.SIGTERM, lambda number, frame: leaving.leave("its pod is being ended"))
-    anchor = _anchor(api, name)
+    signal.signal(signal.SIGTERM, lambda number, frame: leaving.leave(_ENDED_POD))
+    anchor = _needed(lambda: api.get("ConfigMap", name))
     if anchor is None:
         print("kedge: the run was removed from the cluster", file=sys.stderr, flush=True)
         return EXIT_OK
+    pod, ip = variable("KEDGE_POD"), variable("KEDGE_POD_IP")
+    # A SIGTERM that came before its handler did nothing to this process, the first one of its container.
+    own = _needed(lambda: api.get("Pod", pod))
+    if own and own["metadata"].get("deletionTimestamp"):
+        leaving.leave(_ENDED_POD)
     owner, controller = owner_of(anchor), os.urandom(8).hex()
     metadata = labels.metadata(owner, RunNames(name).lease, labels.LEASE)
     lease = DriverLease(api, metadata, variable("KEDGE_POD_UID"), controller, LEASE)
@@ -66,7 +72,6 @@ def _drive(run: Run, given: Path, api: KubernetesApi, control: Control) -> int:
     decisions = DecisionLog(pieces, run, lease)
     decisions.restore()
     after_end: list[Callable[[], None]] = []
-    pod, ip = variable("KEDGE_POD"), variable("KEDGE_POD_IP")
     set_driver(DriverPod(api, owner, pod, ip, controller, lease, decisions, after_end))
     code = control([str(run.path)])
     for act in after_end:
@@ -82,10 +87,11 @@ def _drive(run: Run, given: Path, api: KubernetesApi, control: Control) -> int:
     return EXIT_OK
 
 
-def _anchor(api: KubernetesApi, name: str) -> dict[str, Any] | None:
+def _needed(ask: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
+    """An object that nothing can be done without; None: it is not there."""
     while True:
         try:
-            return api.get("ConfigMap", name)
+            return ask()
         except ApiError as error:
             leaving.wait_for_api(error)
 
