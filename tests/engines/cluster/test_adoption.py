@@ -134,3 +134,5 @@ def test_an_agent_that_does_not_come_back_is_unreachable_until_the_cluster_says_
         outcome = scene.job(made, follow, settings=SOON)
     assert (outcome.state, outcome.attempt) == (State.SUCCEEDED, 0 if comes_back else 1)
     assert len(ends(scene)) == (1 if comes_back else 2)
+    if not comes_back:  # the second controller has never heard of its agent
+        assert "node was lost (node " in str(scene.seen("task-retrying") + scene.seen("task-completed"))
