@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .kedge_on_kubernetes import OnKubernetes
+from kedge.testing.wait import wait_until
+
+from .kedge_on_kubernetes import CLEANING_SEC, OnKubernetes
 from .namespaces import ACCOUNT
 
 
@@ -23,3 +25,16 @@ def test_that_the_driver_has_no_rights_is_said_and_when_it_has_them_the_job_runs
     assert "`kedge kubernetes setup` prints what the namespace needs" in shown
     kedge.namespace.allow()
     assert "succeeded" in kedge("wait", kedge.only_run().name).stdout
+
+
+def test_a_job_whose_driver_has_lost_its_rights_can_be_killed(kedge: OnKubernetes) -> None:
+    kedge("run", "--detach", kedge.job("echo here; sleep 600"))
+    kedge.wait_for_log("here")
+    kedge.namespace.kubectl("delete", "rolebinding", ACCOUNT)
+    run = kedge.only_run().name
+    done = kedge("stop", "--kill", run)
+    assert "its driver has not acted within 30 s, so all that the cluster had of it was deleted" in done.stderr
+    assert done.stdout == f"{run} stopped\n"
+    assert kedge.task_log() == "here\n"
+    assert kedge.leftovers() == []
+    wait_until(lambda: kedge.pods("driver") == [], CLEANING_SEC, "the end of the driver")
