@@ -96,7 +96,8 @@ class Attempt:
     @property
     def log(self) -> list[str]:
         """The messages of runtime.log, without their dates."""
-        text = (self.folder / contract.RUNTIME_LOG).read_bytes().decode(errors="surrogateescape")
+        path = self.folder / contract.RUNTIME_LOG
+        text = path.read_bytes().decode(errors="surrogateescape") if path.exists() else ""
         return [line.split("] [openpai-runtime] ", 1)[1] for line in text.split("\n")[:-1]]
 
     def stream(self, name: str) -> bytes:
