@@ -33,10 +33,14 @@ def test_of_two_drivers_one_acts_though_it_was_suspended_for_long(kedge: OnKuber
         wait_until(lambda: _holder(kedge) == kedge.namespace.pod(second)["metadata"]["uid"], TIMEOUT, "its turn")
         assert signalled(first["metadata"]["uid"], signal.SIGCONT)
         wait_until(lambda: _restarts(kedge, first["metadata"]["name"]) == 1, TIMEOUT, "the first driver has left")
-        for task in kedge.pods():
-            kedge.namespace.kubectl(
-                "exec", task["metadata"]["name"], "--container=app", "--", "touch", "/tmp/go", check=False
-            )
+
+        def go_on() -> bool:  # the pod of a retry may come late
+            for task in kedge.pods():
+                argv = ("exec", task["metadata"]["name"], "--container=app", "--", "touch", "/tmp/go")
+                kedge.namespace.kubectl(*argv, check=False)
+            return process.poll() is not None
+
+        wait_until(go_on, TIMEOUT, "the end of the job")
         said = kedge.finish(process, 0)
     print(said)
     run = kedge.only_run()
