@@ -30,7 +30,6 @@ from kedge.link import messages
 from kedge.link.keys import LinkKeys, task_token
 from kedge.plan.model import Plan
 from kedge.resolve.model import Secrets
-from kedge.runs import events, status
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 
@@ -99,13 +98,9 @@ class ClusterBackend:
         self._gate.has_waited(self._record.waited_sec(attempt))
         self._look(self._gate.due)
         now = time.monotonic()
-        known = status.fold(events.read(self._run.events))
-        nodes = {Task(task.role, task.index): task.node for task in known.tasks}
+        nodes = self._record.nodes()
         for task, task_attempt in running.items():
-            self._members[task].silent_since = now
-            self._members[task].node = nodes.get(task) or ""  # its agent may not come back
-            if self._cluster.relaunches:
-                self._members[task].launched_for = task_attempt
+            self._members[task].adopted(now, nodes.get(task, ""), task_attempt if self._cluster.relaunches else 0)
         self._cluster.adopt(attempt, task_tokens(self._keys, self._plan, attempt))
         self._look(now + self._settings.unreachable_sec)
 

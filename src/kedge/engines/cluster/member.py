@@ -68,6 +68,10 @@ class Member:
     is_fresh: bool = False
     place_by: float = 0.0
 
+    def adopted(self, now: float, node: str, task_attempt: int) -> None:
+        """An earlier controller has started it, there; its agent has not reported to this one yet, and may never."""
+        self.silent_since, self.node, self.launched_for = now, node, task_attempt
+
     def met(self, hello: Hello, address: str = "") -> bool:
         """Its agent has reported from a node. `address` is the one that its peers know already. Returns whether that
         tells where the task is, or that it has moved."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
+from kedge.engines.base import Task
 from kedge.engines.cluster import barrier
 from kedge.engines.cluster.barrier import Peers
 from kedge.engines.cluster.member import Member
 from kedge.engines.cluster.placement import ClusterPlaces
 from kedge.engines.controller.states import Emit
 from kedge.plan.model import Plan
-from kedge.runs import events
+from kedge.runs import events, status
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
 
@@ -40,6 +41,11 @@ class PeersRecord:
             return max(0.0, time.time() - datetime.fromisoformat(began).timestamp() - stood)
         except (TypeError, ValueError):
             return 0.0
+
+    def nodes(self) -> dict[Task, str]:
+        """The node of each task's latest attempt; an empty text if its agent has not reported from one."""
+        found = status.fold(events.read(self._run.events)).tasks
+        return {Task(task.role, task.index): task.node or "" for task in found}
 
     def find(self, attempt: int) -> Peers | None:
         """What an earlier controller has recorded; None if the tasks had not come together."""

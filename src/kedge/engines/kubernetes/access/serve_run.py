@@ -78,13 +78,9 @@ class _Serving:
         self._open = True
 
     def run(self) -> None:
-        end = time.monotonic() + _MADE_SEC
-        while not os.path.isdir(os.path.dirname(f"{self._folder}/{_COPY_ID}")):
-            if time.monotonic() > end:
-                raise FileNotFoundError(f"{self._folder} has not been made yet")
-            self._listen(_LOOK_SEC)
-            if not self._open:
-                return
+        self._wait_for_folder()
+        if not self._open:
+            return
         copy = copy_id(self._folder)
         self._send(copy_rules.COPY, copy=copy, run=self._run_file())
         found = self._asked()
@@ -102,6 +98,14 @@ class _Serving:
             self._listen(max(_LOOK_SEC, min(_LONGEST_LOOK_SEC, (now - began) * _SHARE)))
             while self._reader.next():
                 pass  # it is alive
+
+    def _wait_for_folder(self) -> None:
+        """Returns when it has been made, or the input has ended. FileNotFoundError: neither comes."""
+        end = time.monotonic() + _MADE_SEC
+        while self._open and not os.path.isdir(f"{self._folder}/{os.path.dirname(_COPY_ID)}"):
+            if time.monotonic() > end:
+                raise FileNotFoundError(f"{self._folder} has not been made yet")
+            self._listen(_LOOK_SEC)
 
     def _run_file(self) -> Any:
         with suppress(OSError, ValueError):

@@ -70,7 +70,7 @@ class DecisionLog:
             here = events
         elif len(here) > len(events):
             self._pending.append(here[len(events) :])
-        self._events_end = len(here.encode())
+        self._events_end = len(here)  # one byte each
         log_facts.restore(self._run, self.known.files)
         self.flush()
 
