@@ -12,6 +12,7 @@ placement       the folders and TaskSpecs of tasks
 addresses       the address of a task for its peers
 own_addresses   those of this machine, for agents
 agent_messages  what agents say about their supervisors
+task_starts     starts tasks once all have come together
 settlement      which word about an end counts, the agent's or the cluster's
 task_ends       the reports of tasks that left none
 attempt_close   agents clean up and leave

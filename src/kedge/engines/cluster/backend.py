@@ -7,7 +7,7 @@ import selectors
 import time
 from collections.abc import Callable, Mapping
 
-from kedge.contract import CANNOT_START, DISK_FULL, Report
+from kedge.contract import Report
 from kedge.engines.base import Deadline, Ended, Started, Task, TaskPlaced, TaskReachable, TaskUnreachable, Update
 from kedge.engines.cluster import agent_messages, barrier, settlement, task_ends
 from kedge.engines.cluster.agent_messages import AgentEnd
@@ -22,10 +22,10 @@ from kedge.engines.cluster.mirrors import Mirrors
 from kedge.engines.cluster.peers_record import PeersRecord
 from kedge.engines.cluster.placement import ClusterPlaces, task_tokens
 from kedge.engines.cluster.settings import ClusterSettings
-from kedge.engines.controller import reports, time_limits
+from kedge.engines.cluster.task_starts import TaskStarts
+from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
 from kedge.engines.controller.states import Emit
-from kedge.errors import DiskFull
 from kedge.link import messages
 from kedge.link.keys import LinkKeys, task_token
 from kedge.plan.model import Plan
@@ -51,10 +51,10 @@ class ClusterBackend:
     ) -> None:  # fmt: skip
         self._plan, self._run, self._keys, self._server, self._cluster = plan, run, keys, server, cluster
         self._emit, self._requests, self._settings = emit, requests, settings or ClusterSettings()
-        self._secrets = {"document": secrets.document, "texts": secrets.texts} if secrets.texts else None
         self._places = ClusterPlaces(plan, run, shared=self._settings.shares_folder)
         self._record = PeersRecord(plan, run, self._places, emit, in_events=not self._settings.shares_folder)
         self._mirrors = None if self._settings.shares_folder else Mirrors()
+        self._starts = TaskStarts(server, self._places, self._record, self._mirrors, secrets)
         self.heartbeat = Heartbeat(run)
         self._attempt: int | None = None
         self._updates: list[Update] = []
@@ -150,7 +150,7 @@ class ClusterBackend:
             self._look(member.kill(time.monotonic(), self._settings.kill_sec, self._settings.flush_sec))
 
     def _ends_before_start(self, member: Member, launch: Launch) -> bool:
-        if not (started := self._may_have_started(member)):
+        if not (started := self._gate.may_have_started(member)):
             self._end(member, reports.stopped_before_start(launch))
         return not started
 
@@ -344,7 +344,7 @@ class ClusterBackend:
         time to say more. The file of the report is the supervisor's own word."""
         if (launch := member.launch) is None or not (member.end or member.gone):
             return
-        found = reports.read(launch) if self._may_have_started(member) else None
+        found = reports.read(launch) if self._gate.may_have_started(member) else None
         found = found or (member.end.report if member.end else None)
         flushing = self._mirrors is not None and not self._mirrors.complete(launch)
         if now < (until := settlement.waits_until(member, found, flushing=flushing)):
@@ -381,9 +381,9 @@ class ClusterBackend:
         """Call a task unreachable, or have it killed, when it is time."""
         if member.launch is None:
             return
-        if member.launched_for and not self._may_have_started(member):
+        if member.launched_for and not self._gate.may_have_started(member):
             self._watch_place(member, member.launch, now)
-        if member.silent_since is not None and not member.unreachable and self._may_have_started(member):
+        if member.silent_since is not None and not member.unreachable and self._gate.may_have_started(member):
             at = member.silent_since + self._settings.unreachable_sec
             if at <= now:
                 member.unreachable = True
@@ -435,7 +435,7 @@ class ClusterBackend:
 
     def _fail_the_rest(self, changed: Mapping[Task, Member]) -> None:
         for member in changed.values():
-            if member.launch and not self._may_have_started(member):
+            if member.launch and not self._gate.may_have_started(member):
                 self._end(member, settlement.at_barrier(member, member.launch, self._gate), place_lost=True)
 
     def _send_starts(self, changed: Mapping[Task, Member]) -> None:
@@ -447,48 +447,22 @@ class ClusterBackend:
                 elif count == _AT_ONCE:
                     self._changed[task] = member
                 else:
-                    self._send_start(member, member.launch)
+                    if report := self._starts.send(member, member.launch, self._gate):
+                        self._end(member, report)
                     count += 1
-
-    def _send_start(self, member: Member, launch: Launch) -> None:
-        assert self._gate.peers is not None
-        self._gate.passed(self._record.updated(launch.job_attempt, self._gate.peers, member))
-        host, ports = barrier.own(self._gate.peers, member.task)
-        limits = time_limits.left(member.deadlines)
-        try:
-            spec = self._places.write_spec(member.task, launch.job_attempt, launch.task_attempt, host, ports, limits)
-            files = self._places.files() if self._mirrors else {}
-        except (OSError, DiskFull) as error:
-            reason = DISK_FULL if isinstance(error, DiskFull) else CANNOT_START
-            what = f"the task's folder could not be made: {error}"
-            self._end(member, task_ends.not_started(launch, reason, what))
-            return
-        header = {"task_attempt": launch.task_attempt, "spec": spec.to_json(), "peers": self._gate.shared()}
-        if self._mirrors:
-            self._mirrors.forget(member.task)  # the folder is a new one
-        self._server.send(member.task, messages.START, {**header, "files": files, "secrets": self._secrets})
-        member.sent = True
-        self._gate.waits.over(member)
-
-    def _adopted(self, member: Member) -> bool:
-        """Whether an earlier controller may have started the task, for all that is known here."""
-        return self._gate.peers is not None and not member.agent and not member.is_fresh
-
-    def _may_have_started(self, member: Member) -> bool:
-        return member.sent or self._adopted(member)
 
     def _control(self, member: Member, what: str) -> None:
         """Tell the agent, or remember to do so when it comes back to this controller."""
         if member.launch and member.sent:
             header = {"task_attempt": member.launch.task_attempt, "what": what}
             self._server.send(member.task, messages.CONTROL, header)
-        elif member.launch and self._adopted(member):
+        elif member.launch and self._gate.was_adopted(member):
             member.pending.append(what)
 
     def _end(self, member: Member, report: Report, place_lost: bool = False) -> None:
         """A task attempt has ended: the controller's loop is told once."""
         if member.launch:
-            if self._mirrors and self._may_have_started(member):
+            if self._mirrors and self._gate.may_have_started(member):
                 complete, missing = self._mirrors.complete(member.launch), self._mirrors.end(member.launch)
                 report = report if complete else report._replace(message=f"{report.message}; {missing}")
                 if missing:

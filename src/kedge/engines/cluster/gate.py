@@ -67,6 +67,14 @@ class Gate:
         if peers is not self.peers:
             self.peers, self._sent = peers, None
 
+    def was_adopted(self, member: Member) -> bool:
+        """Whether an earlier controller may have started the task, for all that is known here."""
+        return self.peers is not None and not member.agent and not member.is_fresh
+
+    def may_have_started(self, member: Member) -> bool:
+        """Whether this controller or an earlier one may have started the task attempt in progress."""
+        return member.sent or self.was_adopted(member)
+
     def known_address(self, member: Member) -> str:
         """The one that the peers of a task have; empty if they have none."""
         return barrier.own(self.peers, member.task)[0] if self.peers and not member.launched_for else ""
