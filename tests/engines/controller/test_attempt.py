@@ -9,6 +9,7 @@ import pytest
 from kedge.contract import DISK_FULL, STOPPED_BY_COMPLETION, STOPPED_BY_USER
 from kedge.engines.base import HookRetrying, Started, Task
 from kedge.engines.controller import attempt as module
+from kedge.engines.controller.explanation import explain, root_task
 from kedge.engines.controller.judge import judge
 from kedge.errors import CannotRun
 from kedge.policy import completion
@@ -330,16 +331,17 @@ def test_nothing_starts_when_there_is_no_place(scene: Scene) -> None:
     ],
 )
 def test_a_verdict_in_words(scene: Scene, keys: dict[str, Any], turns: Turns, text: str) -> None:
-    scene.attempt(plan(**keys), *script(scene, turns))
+    verdict = scene.attempt(plan(**keys), *script(scene, turns))
     assert scene.last is not None
-    assert scene.last.explain(judge(scene.last.tasks.values())) == text
+    tasks = scene.last.tasks
+    assert explain(verdict, tasks, judge(tasks.values())) == text
 
 
 def test_the_root_is_the_task_that_failed_first(scene: Scene) -> None:
     late, early = "2026-01-01T00:00:09Z", "2026-01-01T00:00:01Z"
     scene.attempt(plan(min_failed=2), (failed(A, ended=late), failed(B, ended=early)))
     assert scene.last is not None
-    root = scene.last.root(judge(scene.last.tasks.values()))
+    root = root_task(scene.last.tasks, judge(scene.last.tasks.values()))
     assert root is not None
     assert root.task == B
 

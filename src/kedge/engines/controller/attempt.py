@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import selectors
 import time
@@ -20,8 +19,6 @@ from kedge.contract import (
     TaskTimeLimit,
     timestamp,
 )
-from kedge.diagnose.decide.job import JobVerdict
-from kedge.diagnose.model import UNKNOWN
 from kedge.engines.base import (
     Backend,
     Ended,
@@ -43,6 +40,7 @@ from kedge.engines.controller import task_facts
 from kedge.engines.controller.attempt_record import AttemptRecord
 from kedge.engines.controller.holds import RunHold
 from kedge.engines.controller.judge import Judge, judge
+from kedge.engines.controller.start_queue import StartQueue
 from kedge.engines.controller.states import Emit, TaskState, move
 from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.controller.time_limits import SLACK_SEC, TimeLimits, at_limit, is_of_job, reached
@@ -90,11 +88,8 @@ class Attempt:
         self._plan, self._number, self._backend, self._stops = plan, number, backend, stops
         self._judging, self._emit, self._random = judging, emit, random
         self.tasks = self._record.tasks
-        # A heap of (earliest time, place in the job file, task).
-        due = self._record.due
         waiting = [(place, task) for place, task in enumerate(self.tasks) if self.tasks[task].state == State.WAITING]
-        self._to_start = [(due.get(task, 0.0), place, task) for place, task in waiting]
-        heapq.heapify(self._to_start)
+        self._to_start = StartQueue((self._record.due.get(task, 0.0), place, task) for place, task in waiting)
         self._open = self._record.open  # tasks that have not ended for good
         self._verdict: completion.AttemptVerdict | None = None
         self._at_limit: completion.AttemptVerdict | None = None  # the verdict that the time of the run is over
@@ -108,27 +103,6 @@ class Attempt:
     def disk_full(self) -> bool:
         """Whether a task has ended because the disk was full."""
         return self._record.disk_full
-
-    def explain(self, judged: JobVerdict) -> str:
-        """The verdict as text for people: the root cause if it is known, otherwise the end that decided."""
-        assert self._verdict is not None
-        failed = sum(task.state == State.FAILED for task in self.tasks.values())
-        if failed and self._verdict.outcome == State.SUCCEEDED:
-            return f"Succeeded by its completion policy; {failed} of {len(self.tasks)} tasks failed"
-        if self._verdict.task is None:
-            return self._verdict.text
-        root = self.root(judged)
-        if root and root.report and root.report.time_limit:
-            return f"{root.task}: {root.report.message}"
-        if judged.task and judged.diagnosis and judged.diagnosis.cause != UNKNOWN:
-            return f"{judged.task}: {judged.diagnosis.cause}"
-        decider = self.tasks[Task(self._verdict.task.role, self._verdict.task.index)]
-        message = decider.report.message if decider.report else self._verdict.text
-        return f"{decider.task}: {message}"
-
-    def root(self, judged: JobVerdict) -> TaskState | None:
-        """The task that failed first, and not because of another task."""
-        return next((state for task, state in self.tasks.items() if str(task) == judged.task), None)
 
     def run(self) -> completion.AttemptVerdict:
         if self._record.begun:
@@ -212,14 +186,12 @@ class Attempt:
         self._enforce_stops()
 
     def _start_next(self) -> bool:
-        if not self._to_start or self._to_start[0][0] > time.monotonic():
+        if (name := self._to_start.next(time.monotonic())) is None:
             return False
-        _, _, name = heapq.heappop(self._to_start)
         task = self.tasks[name]
-        if task.state != State.WAITING:  # its time is over
-            return True
-        move(task, State.LAUNCHED, self._emit, JobEvent.TASK_LAUNCHED)
-        self._start(task)
+        if task.state == State.WAITING:  # its time is not over
+            move(task, State.LAUNCHED, self._emit, JobEvent.TASK_LAUNCHED)
+            self._start(task)
         return True
 
     def _start(self, task: TaskState) -> None:
@@ -227,17 +199,14 @@ class Attempt:
         self._look_at = min(self._look_at, self._limits.next_end([task.task]))
 
     def _timeout(self) -> float | None:
-        """Seconds until the next start or kill is due, or a load; None if none is."""
-        due = [when for when, _, _ in self._to_start[:1]]
-        if self._backend.due < math.inf:
-            due.append(self._backend.due)
+        """Seconds until something is due: a start, a kill, a limit, or what the backend or the judge has to do; None
+        if nothing is."""
+        due = [self._to_start.due, self._backend.due, self._look_at]
         if self._judging.loads_at is not None:
             due.append(self._judging.loads_at)
         if self._ladders:
             due += [task.deadline for task in self.tasks.values() if task.deadline is not None]
-        if self._look_at < math.inf:
-            due.append(self._look_at)
-        return min(_LONGEST_SEC, max(0.0, min(due) - time.monotonic())) if due else None
+        return min(_LONGEST_SEC, max(0.0, min(due) - time.monotonic())) if min(due) < math.inf else None
 
     def _take(self, update: Update) -> None:
         task = self.tasks[update.task]
@@ -344,7 +313,7 @@ class Attempt:
         task.task_attempt += 1
         task.limit = None
         move(task, State.WAITING, self._emit)
-        heapq.heappush(self._to_start, (time.monotonic() + delay, task.task_attempt, task.task))
+        self._to_start.add(time.monotonic() + delay, task.task_attempt, task.task)
         return True
 
     def _limit_reached(self, task: TaskState, key: str) -> None:
@@ -352,13 +321,9 @@ class Attempt:
         if is_of_job(key):
             if self._limits.job_is_over():
                 self._end_at_limit()
-        elif self._verdict is None and task.state in _STARTED and (limit := self._limit(task, key)):
+        elif self._verdict is None and task.state in _STARTED and (limit := self._limits.of_task(task.task, key)):
             self._at_own_limit(task, limit)
             self._stopping(task)
-
-    def _limit(self, task: TaskState, key: str) -> TaskTimeLimit | None:
-        role = self._plan.role(task.task.role)
-        return next((one for one in (role.time_limit, role.attempt_time_limit) if one and one.key == key), None)
 
     def _enforce_limits(self) -> None:
         """Stop what its supervisor has not stopped at a limit: a task that waits, or whose supervisor is not there."""

@@ -12,6 +12,7 @@ from kedge.diagnose.decide.job import JobVerdict
 from kedge.engines.base import Backend, JobOutcome
 from kedge.engines.controller.attempt import Attempt
 from kedge.engines.controller.attempt_record import AttemptRecord
+from kedge.engines.controller.explanation import explain, root_task
 from kedge.engines.controller.judge import Judge, judge, judge_loss
 from kedge.engines.controller.progress import Progress, Restart, Stage, beginning
 from kedge.engines.controller.states import Emit
@@ -96,7 +97,7 @@ class _JobLoop:
         else:
             verdict = attempt.take_verdict()
         judged = self._judged(verdict)
-        text = attempt.explain(judged)
+        text = explain(verdict, record.tasks, judged)
         if now.stage == Stage.BEGINS:
             facts = {"verdict": verdict.outcome, "code": verdict.code, "trigger": verdict.text, "text": text}
             self._emit(JobEvent.ATTEMPT_COMPLETED, attempt=now.number, **facts, root=_root(judged))
@@ -107,7 +108,7 @@ class _JobLoop:
         if self._stops.count:
             self._record_stop(attempt)
             return judged, self._outcome(verdict, judged, text)
-        if why := self._no_retry(attempt, verdict, judged):
+        if why := self._no_retry(verdict, judged):
             return judged, self._outcome(verdict, judged, f"{text}; not retried: {why}")
         return judged, None
 
@@ -117,14 +118,16 @@ class _JobLoop:
             return judge_loss(record.lost.cause, record.lost.ending)
         return judge(record.tasks.values(), limit if verdict.code == STOPPED_BY_TIME_LIMIT else None)
 
-    def _no_retry(self, attempt: Attempt, verdict: completion.AttemptVerdict, judged: JobVerdict) -> str:
+    def _no_retry(self, verdict: completion.AttemptVerdict, judged: JobVerdict) -> str:
         """Record that the job is tried again, or return why it is not."""
         now = self._now
         delay: float | None = 0.0
         if now.record.lost and now.asked_for_time and verdict == now.record.loss:
             why = _MORE_TIME  # not a failure, so it counts for nothing
         else:
-            failure = self._judging.failure(judged, verdict.code, now.number, attempt.root(judged), now.history)
+            failure = self._judging.failure(
+                judged, verdict.code, now.number, root_task(now.record.tasks, judged), now.history
+            )
             policy = retry.Policy(True, self._plan.retry.job)
             delay = now.retries.again(policy, self._plan.retry, failure, self._random, job=True)
             why = now.retries.facts()

@@ -79,6 +79,11 @@ class TimeLimits:
         """When the controller must look at these tasks."""
         return min([self._job_end, *(self._task_ends.get(task, math.inf) for task in tasks)]) + SLACK_SEC
 
+    def of_task(self, task: Task, key: str) -> TaskTimeLimit | None:
+        """The limit of a task, or of each of its attempts, by its key; None if it has no such limit."""
+        role = self._plan.role(task.role)
+        return next((one for one in (role.time_limit, role.attempt_time_limit) if one and one.key == key), None)
+
     def passed(self, task: Task) -> TaskTimeLimit | None:
         """The limit of a task that should have ended it by now."""
         over = self._task_ends.get(task, math.inf) + SLACK_SEC <= time.monotonic()
