@@ -14,7 +14,7 @@ from kedge.lazy_modules import ENGINES
 from kedge.runs import code_snapshot
 from kedge.settings import values
 from kedge.settings.listing import listed
-from kedge.settings.table import CODE_LIMIT, ENGINE, SETTINGS, engine_settings
+from kedge.settings.table import CODE_LIMIT, ENGINE, SETTINGS, Setting, engine_settings
 from kedge.settings.values import load
 from kedge.spec.schema import check_document, schema
 from kedge.spec.toml import read
@@ -74,11 +74,22 @@ def test_a_bad_variable_is_an_error_with_its_name(places: Variables, variable: s
     assert str(error.value) == f"KEDGE_ENGINES_CONTAINER_{variable}: {message}"
 
 
-def test_no_variable_sets_a_limit(places: Variables) -> None:
-    names = {setting.variable_name: "1" for setting in SETTINGS}
-    assert names["KEDGE_LIMITS_JOB_GPU"]
-    found = dict(listed(load(places | names | {"KEDGE_ENGINE": "local"})))
-    assert {key for key, value in found.items() if value.origin.name.startswith("KEDGE_")} == {"engine", "marketplace"}
+@pytest.mark.parametrize(
+    "setting", [row for row in EVERY if not row.variable and "*" not in row.key], ids=lambda row: row.key
+)
+def test_a_variable_for_what_no_variable_may_set_is_an_error(places: Variables, setting: Setting) -> None:
+    """It says who may. In most cases that is the site: limits, raw lines for a scheduler, how images run."""
+    with pytest.raises(InputError) as error:
+        load({**places, setting.variable_name: "1"}).get(setting)
+    if setting.site_only:
+        who = f"only the site's file ({os.devnull}) may set {setting.key}; unset the variable"
+    else:
+        who = f"no variable can set {setting.key}; unset it, and use a file of settings"
+    assert str(error.value).startswith(f"{setting.variable_name}: {who}")
+
+
+def test_a_variable_that_is_empty_sets_nothing(places: Variables) -> None:
+    assert dict(listed(load(places | {setting.variable_name: "" for setting in EVERY})))
 
 
 def test_another_sites_file_cannot_replace_one_that_the_user_must_not_change(

@@ -51,8 +51,11 @@ class AllSettings(NamedTuple):
     of_user: frozenset[Key] = frozenset()
 
     def get(self, setting: Setting) -> SettingValue:
-        """The value of a setting whose key has no `*`. InputError: its environment variable has a bad value."""
-        if setting.variable and (text := self.environment.get(setting.variable_name)):
+        """The value of a setting whose key has no `*`. InputError: its environment variable has a bad value, or there
+        is one although no variable may set it: it must not be overlooked."""
+        if text := self.environment.get(setting.variable_name):
+            if not setting.variable:
+                raise InputError(f"{setting.variable_name}: {_not_by_variable(setting, self.environment)}")
             return SettingValue(_from_text(setting, text), SettingOrigin(setting.variable_name))
         return self.from_files.get(tuple(setting.key.split("."))) or SettingValue(setting.default, DEFAULT)
 
@@ -153,6 +156,13 @@ def _renamed(site: Mapping[Key, SettingValue], user: Mapping[Key, SettingValue])
         for name, origin in own.items()
         if name in names
     ]
+
+
+def _not_by_variable(setting: Setting, environment: Mapping[str, str]) -> str:
+    if setting.site_only:
+        return f"only the site's file ({_site_file(environment)}) may set {setting.key}; unset the variable"
+    others = ", ".join(("a file of settings", *setting.also_set_by))
+    return f"no variable can set {setting.key}; unset it, and use {others}"
 
 
 def _from_text(setting: Setting, text: str) -> Any:
