@@ -19,6 +19,12 @@ from kedge.link.frames import (
 )
 
 
+def trusting() -> FrameReader:
+    reader = FrameReader()
+    reader.trust()
+    return reader
+
+
 def frames(reader: FrameReader, data: bytes) -> list[LinkFrame]:
     reader.feed(data)
     return list(iter(reader.next, None))
@@ -32,7 +38,7 @@ def raw(header: bytes, body: bytes = b"") -> bytes:
 def test_messages_survive_any_cutting(piece):
     sent = [LinkFrame("a", {"kind": "a", "text": "ü\ud800"}, b"x" * n) for n in (0, 1, 300)] * 2
     data = b"".join(encoded(frame.header, frame.body) for frame in sent)
-    reader, found = FrameReader(), []
+    reader, found = trusting(), []
     for at in range(0, len(data), piece):
         found += frames(reader, data[at : at + piece])
     assert [frame.body for frame in found] == [frame.body for frame in sent]
@@ -44,13 +50,13 @@ def test_a_value_that_many_messages_share_is_written_like_any_other(names):
     header = {"first": {"a": [1, "ü"]}, "kind": "a", "second": [], "text": "}"}
     shared = {name: SharedValue(header[name]) for name in names}
     pieces = encoded_pieces({**header, **shared}, b"body")
-    assert frames(FrameReader(), b"".join(pieces)) == [LinkFrame("a", header, b"body")]
+    assert frames(trusting(), b"".join(pieces)) == [LinkFrame("a", header, b"body")]
     for value in shared.values():
         assert any(piece is value.text for piece in pieces)
 
 
 def test_a_reader_keeps_nothing_of_what_was_taken():
-    reader = FrameReader()
+    reader = trusting()
     assert len(frames(reader, encoded({"kind": "a"}, b"x" * BODY_LIMIT))) == 1
     assert not reader._data
 
@@ -69,11 +75,16 @@ def test_large_headers_are_refused_by_their_length_alone():
     reader = FrameReader()
     with pytest.raises(BadFrame, match="header of 65537 bytes; the limit is 65536"):
         frames(reader, (FIRST_HEADER_LIMIT + 1).to_bytes(4, "big") + bytes(4))
-    reader = FrameReader()
-    reader.header_limit = HEADER_LIMIT
+    assert frames(FrameReader(), (FIRST_HEADER_LIMIT).to_bytes(4, "big") + bytes(4)) == []
+    reader = trusting()
     assert frames(reader, (HEADER_LIMIT).to_bytes(4, "big") + bytes(4)) == []
     with pytest.raises(BadFrame, match="body of 4294967295 bytes; the limit is 1048576"):
-        frames(FrameReader(), bytes(4) + b"\xff" * 4)
+        frames(trusting(), bytes(4) + b"\xff" * 4)
+
+
+def test_who_is_not_known_sends_no_body():
+    with pytest.raises(BadFrame, match="body of 1 bytes; the limit is 0"):
+        frames(FrameReader(), raw(b'{"kind": "a"}', b"x"))
 
 
 def test_too_large_messages_are_not_sent():

@@ -7,7 +7,7 @@ from kedge import untrusted
 from kedge.light import json
 from kedge.light.types import Any, NamedTuple
 
-FIRST_HEADER_LIMIT = 64 << 10  # bytes, before the other side has proved who it is
+FIRST_HEADER_LIMIT = 64 << 10  # bytes, before the other side has proved who it is; and no body
 HEADER_LIMIT = 16 << 20
 BODY_LIMIT = 1 << 20
 _LENGTHS = 8  # bytes
@@ -29,7 +29,7 @@ class SharedValue:
     """A value in the headers of many messages, which is written as JSON once, and of which they all keep one copy."""
 
     def __init__(self, value: Any) -> None:
-        self.text = json.dumps(value).encode()
+        self.text: bytes = value.text if isinstance(value, SharedValue) else json.dumps(value).encode()
 
 
 def encoded(header: dict[str, Any], body: bytes = b"") -> bytes:
@@ -52,7 +52,7 @@ def encoded_pieces(header: dict[str, Any], body: bytes = b"") -> list[bytes]:
 
 
 def _lengths(header: int, body: int) -> bytes:
-    _check(header, body, HEADER_LIMIT)
+    _check(header, body, HEADER_LIMIT, BODY_LIMIT)
     return header.to_bytes(4, "big") + body.to_bytes(4, "big")
 
 
@@ -60,9 +60,17 @@ class FrameReader:
     """Cuts a stream of bytes into messages. It keeps at most one message and what has come with it."""
 
     def __init__(self) -> None:
-        self.header_limit = FIRST_HEADER_LIMIT
+        self._header_limit, self._body_limit = FIRST_HEADER_LIMIT, 0
         self._data = bytearray()
         self._start = 0
+
+    def trust(self) -> None:
+        """The other side has proved who it is: accept large messages from now on."""
+        self._header_limit, self._body_limit = HEADER_LIMIT, BODY_LIMIT
+
+    def clear(self) -> None:
+        """Forget what has come."""
+        self._data, self._start = bytearray(), 0
 
     def feed(self, data: bytes) -> None:
         """Take bytes of the stream. Take the messages out before more is fed."""
@@ -76,7 +84,7 @@ class FrameReader:
             return None
         header = int.from_bytes(self._data[start : start + 4], "big")
         body = int.from_bytes(self._data[start + 4 : start + _LENGTHS], "big")
-        _check(header, body, self.header_limit)
+        _check(header, body, self._header_limit, self._body_limit)
         if have < _LENGTHS + header + body:
             self._drop_taken()
             return None
@@ -93,11 +101,11 @@ class FrameReader:
             self._start = 0
 
 
-def _check(header: int, body: int, header_limit: int) -> None:
+def _check(header: int, body: int, header_limit: int, body_limit: int) -> None:
     if header > header_limit:
         raise BadFrame(f"a message has a header of {header} bytes; the limit is {header_limit}")
-    if body > BODY_LIMIT:
-        raise BadFrame(f"a message has a body of {body} bytes; the limit is {BODY_LIMIT}")
+    if body > body_limit:
+        raise BadFrame(f"a message has a body of {body} bytes; the limit is {body_limit}")
 
 
 def _header(data: bytes) -> dict[str, Any]:

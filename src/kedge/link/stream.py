@@ -7,7 +7,7 @@ import select
 
 from kedge.light.contextlib import suppress
 from kedge.light.types import Any
-from kedge.link.frames import HEADER_LIMIT, FrameReader, LinkFrame
+from kedge.link.frames import FrameReader, LinkFrame
 
 READ, WRITE = select.EPOLLIN, select.EPOLLOUT
 _RECORD = 16 << 10  # bytes: TLS has no larger pieces, so a read takes all that was decrypted
@@ -44,8 +44,13 @@ class LinkStream:
         return not self._out
 
     def trust(self) -> None:
-        """The other side has proved who it is: accept large headers from now on."""
-        self._reader.header_limit = HEADER_LIMIT
+        """The other side has proved who it is: accept large messages from now on."""
+        self._reader.trust()
+
+    def ignore(self) -> None:
+        """What still comes is not kept, and what has come neither."""
+        self.deaf = True
+        self._reader.clear()
 
     def send(self, *pieces: bytes) -> None:
         """Queue the bytes of a message, and write at once what the connection takes. Of a connection that is lost,

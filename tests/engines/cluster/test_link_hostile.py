@@ -146,6 +146,22 @@ def test_a_large_header_is_refused_before_it_has_come(rig):
     stranger.socket.close()
 
 
+def test_what_strangers_send_is_bounded(rig):
+    """A body is none of theirs, what comes after a refusal is not kept, and nobody else waits for them."""
+    strangers = [Stranger(rig) for _ in range(4)]
+    for stranger, lengths in zip(strangers, [(10, 1 << 20), (1 << 16, 1), (1 << 31, 0), (1 << 16, 0)], strict=True):
+        stranger.say(b"".join(each.to_bytes(4, "big") for each in lengths) + b"{" * 60_000)
+    for stranger in strangers[:3]:
+        assert "the limit is" in stranger.hear().header["error"]
+        stranger.say(b"{" * 60_000)
+    rig.turn()
+    kept = [len(one.stream._reader._data) for one in rig.server._strangers._all.values()]
+    assert sum(kept) <= 1 << 16
+    works(rig)
+    for stranger in strangers:
+        stranger.socket.close()
+
+
 def test_who_says_nothing_has_ten_seconds(rig):
     silent, slow = Stranger(rig, tls=False), Stranger(rig)
     slow.say(hello()[:-1])

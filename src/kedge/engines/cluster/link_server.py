@@ -181,7 +181,7 @@ class LinkServer:
 
     def _dismiss(self, stream: LinkStream) -> None:
         """Close a connection when the other side has: closing it first could destroy what it has not read yet."""
-        stream.deaf = True
+        stream.ignore()
         self._owners.remove(stream)
         if stream not in self._strangers:
             self._strangers.add(Stranger(stream, "", self._now()))

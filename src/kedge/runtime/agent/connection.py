@@ -181,7 +181,7 @@ class AgentConnection:
 
     def _be_refused(self, frame: LinkFrame, commands: list[LinkFrame]) -> None:
         assert self._stream
-        self._stream.deaf = True
+        self._stream.ignore()
         self._dialing.error = str(frame.header.get("error"))
         if frame.header.get("final"):
             self._refused = True

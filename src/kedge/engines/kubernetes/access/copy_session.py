@@ -50,7 +50,7 @@ class CopySession:
     def __init__(self, stream: CopyStream) -> None:
         self._stream = stream
         self._reader = FrameReader()
-        self._reader.header_limit = frames.HEADER_LIMIT
+        self._reader.trust()
         self._said = self._heard = time.monotonic()
         self._copy: LocalCopy | None = None
 
