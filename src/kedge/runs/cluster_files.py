@@ -30,7 +30,7 @@ from kedge.runs.atomic_files import write_json
 HEARTBEAT_SEC = 15.0
 _FOLDER = "cluster"
 _LARGEST = 1 << 20  # bytes
-_LARGEST_ORDERS = 256 << 20  # with the plan
+_LARGEST_OF_USER = 256 << 20  # of orders, with the plan, and of secrets, each of which may have 1 MiB
 
 
 class ClusterFiles(NamedTuple):
@@ -98,7 +98,8 @@ class ClusterFiles(NamedTuple):
 
     def read(self, path: Path) -> Any:
         """The content of one of the JSON files. OSError, ValueError."""
-        return untrusted.read_json(self.folder, path.name, _LARGEST_ORDERS if path == self.orders else _LARGEST)
+        limit = _LARGEST_OF_USER if path in (self.orders, self.secrets) else _LARGEST
+        return untrusted.read_json(self.folder, path.name, limit)
 
     def object(self, path: Path) -> dict[str, Any]:
         """The content of one of the JSON files if it is an object; empty if it is damaged or not there."""

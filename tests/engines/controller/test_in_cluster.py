@@ -85,6 +85,14 @@ def test_it_runs_the_job_of_its_orders_and_writes_the_report(run: Run, engine: E
     assert not cluster_files.of(run.path).secrets.exists()
 
 
+def test_all_secrets_that_a_job_may_have_reach_it(run: Run, engine: Engine) -> None:
+    """Each may have 1 MiB."""
+    values = {f"key{number}": "x" * (1 << 20) for number in range(4)}
+    cluster_files.of(run.path).write(cluster_files.of(run.path).secrets, {"document": values, "texts": values})
+    assert start(run) == EXIT_FAILED
+    assert engine.calls == [("j", values, {"partition": "main"})]
+
+
 def test_of_a_job_that_has_ended_it_only_completes_the_report(run: Run, engine: Engine) -> None:
     with EventLog(run.events) as log:
         log.append(JobEvent.JOB_COMPLETED, state=State.FAILED, code=7, text="it broke", exit_code=5)
