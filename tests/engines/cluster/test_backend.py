@@ -15,6 +15,7 @@ from kedge.engines.cluster.member import Member
 from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller.stop_requests import Stops
 from kedge.link.messages import Hello
+from kedge.resolve.model import Secrets
 from kedge.states import State
 from kedge.testing.wait import wait_until
 
@@ -174,3 +175,12 @@ def test_a_users_command_stops_the_job_over_the_link(scene: ClusterScene, made: 
     job = plan("exec sleep 100") if made == "running" else plan("kill -KILL $$")
     outcome = scene.job(replace(job, retry=replace(job.retry, backoff_sec=60.0)), stop)
     assert (outcome.state, outcome.text) == (State.STOPPED, "stopped by a stop request")
+
+
+def test_a_task_that_needs_more_than_a_message_holds_fails_with_words(scene: ClusterScene) -> None:
+    """The controller must not end of it, again and again."""
+    scene.secrets = Secrets({}, {"dataset": "x" * (17 << 20)})
+    outcome = scene.job(plan("true", 2))
+    assert (outcome.state, outcome.code) == (State.FAILED, 1)
+    (first, *_) = scene.seen("task-completed")
+    assert "the values of secrets 17.0 MiB; together they may take 16 MiB" in first["message"]

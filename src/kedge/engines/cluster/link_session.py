@@ -41,9 +41,9 @@ class LinkSession:
             stream.send(*frame)
 
     def command(self, kind: str, header: dict[str, Any], body: bytes) -> None:
-        """Send a command, now and after each reconnection until the agent has it."""
+        """Send a command, now and after each reconnection until the agent has it. BadFrame: it is too large."""
+        frame = encoded_pieces({**header, "kind": kind, "number": self._number + 1}, body)
         self._number += 1
-        frame = encoded_pieces({**header, "kind": kind, "number": self._number}, body)
         self._commands.append((self._number, frame))
         if self.stream:
             self.stream.send(*frame)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kedge.contract import CANNOT_START, DISK_FULL, Report
 from kedge.engines.cluster import barrier, task_ends
 from kedge.engines.cluster.gate import Gate
@@ -14,7 +17,13 @@ from kedge.engines.controller import time_limits
 from kedge.engines.controller.reports import Launch
 from kedge.errors import DiskFull
 from kedge.link import messages
+from kedge.link.frames import HEADER_LIMIT, BadFrame, SharedValue
 from kedge.resolve.model import Secrets
+
+_PARTS = {
+    "its commands and environment": "spec", "the addresses and ports of all tasks": "peers",
+    "the values of secrets": "secrets", "rules and exit codes": "files",
+}  # fmt: skip
 
 
 class TaskStarts:
@@ -25,11 +34,12 @@ class TaskStarts:
         self, server: LinkServer, places: ClusterPlaces, record: PeersRecord, mirrors: Mirrors | None, secrets: Secrets
     ) -> None:
         self._server, self._places, self._record, self._mirrors = server, places, record, mirrors
-        self._secrets = {"document": secrets.document, "texts": secrets.texts} if secrets.texts else None
+        values = {"document": secrets.document, "texts": secrets.texts}
+        self._secrets = SharedValue(values) if secrets.texts else None
 
     def send(self, member: Member, launch: Launch, gate: Gate) -> Report | None:
-        """Let the agent start this task attempt. Returns the report of one that cannot start, as its folder could not
-        be made."""
+        """Let the agent start this task attempt. Returns the report of one that cannot start: its folder could not be
+        made, or its agent cannot be told all that it needs."""
         assert gate.peers is not None
         gate.passed(self._record.updated(launch.job_attempt, gate.peers, member))
         host, ports = barrier.own(gate.peers, member.task)
@@ -43,7 +53,20 @@ class TaskStarts:
         if self._mirrors:
             self._mirrors.forget(member.task)  # the folder is a new one
         header = {"task_attempt": launch.task_attempt, "spec": spec.to_json(), "peers": gate.shared()}
-        self._server.send(member.task, messages.START, {**header, "files": files, "secrets": self._secrets})
+        header |= {"files": files, "secrets": self._secrets}
+        try:
+            self._server.send(member.task, messages.START, header)
+        except BadFrame:
+            return task_ends.not_started(launch, CANNOT_START, _too_large(header))
         member.sent = True
         gate.waits.over(member)
         return None
+
+
+def _too_large(start: Mapping[str, Any]) -> str:
+    sizes = {what: len(SharedValue(start[name]).text) for what, name in _PARTS.items() if start[name]}
+    named = ", ".join(f"{what} {size / (1 << 20):.1f} MiB" for what, size in sizes.items())
+    return (
+        f"the task's node cannot be told all that it needs: {named}; together they may take {HEADER_LIMIT >> 20} MiB. "
+        "Put large values into files."
+    )
