@@ -5,10 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import kedge
 from kedge import contract
@@ -232,6 +235,28 @@ def test_too_many_ports(agent):
     agent.joined()
     agent.send("reserve", ports={"many": 100_000})
     assert "node n7: " in agent.wait_for("reserved")["error"]
+
+
+@pytest.fixture
+def many_files():
+    """Agents, which start meanwhile, may open as many files as the system lets them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 8000:
+        pytest.skip(f"processes may open {hard} files here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_an_agent_with_thousands_of_ports_is_let_in_again(agent, many_files):
+    agent.start()
+    agent.joined()
+    agent.send("reserve", ports={"many": 7000})
+    assert "node n7: 7000 ports are too many" in agent.wait_for("reserved")["error"]
+    agent.send("reserve", ports={"many": 5000})
+    ports = agent.wait_for("reserved", 2)["ports"]
+    agent.restart_controller()
+    assert agent.joined(2).hello.state["ports"] == ports
 
 
 def test_a_signal_of_the_scheduler_reaches_the_ladder_once(agent):

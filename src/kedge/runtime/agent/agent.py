@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import time
 
-from kedge.errors import KedgeError
+from kedge.errors import CannotRun, KedgeError
+from kedge.light import json
 from kedge.light.contextlib import suppress
 from kedge.light.types import Any, Callable, Mapping
 from kedge.link import messages
@@ -17,13 +18,14 @@ from kedge.runtime.agent.mirror import TaskMirror
 from kedge.runtime.agent.node_folders import NodeFolders
 from kedge.runtime.agent.node_ports import NodePorts
 from kedge.runtime.agent.running import RunningSupervisor
-from kedge.runtime.agent.state import load
+from kedge.runtime.agent.state import LONGEST_PORTS, load
 from kedge.runtime.process import procfs, signals
 from kedge.runtime.process.loop import NEVER, Loop
 
 KEEPER_LOST = 3  # exit code
 _KILLED = "the agent of the task was killed while it started the supervisor"
 Send = Callable[..., None]
+_MOST_NAMED = 20  # processes
 _FOR_EVENTS = 1 << 20  # bytes of the room that files leave
 
 
@@ -144,10 +146,18 @@ class Agent:
             return self._wait_for_folder(path, counts)
         try:
             if self.state.ports is None or {k: len(v) for k, v in self.state.ports.items()} != counts:
-                self._save(ports=self._ports.reserve(counts))
+                self._save(ports=self._reserved(counts))
         except (KedgeError, OSError) as error:
             return self._send(messages.RESERVED, {"error": f"node {self._task.node}: {error}"})
         return self._send(messages.RESERVED, {"ports": self.state.ports})
+
+    def _reserved(self, counts: dict[str, int]) -> dict[str, list[int]]:
+        """Ports that can be told to every controller. KedgeError, OSError."""
+        ports = self._ports.reserve(counts)
+        if len(json.dumps(ports)) > LONGEST_PORTS:
+            self._ports.release()
+            raise CannotRun(f"{sum(counts.values())} ports are too many for one task on a cluster: 5000 are possible")
+        return ports
 
     def _wait_for_folder(self, path: str, counts: dict[str, int]) -> None:
         """Network file systems may show new folders late: look again for a while."""
@@ -283,7 +293,8 @@ class Agent:
             tree.kill(left)
             self._loop.alarm(now + tree.RESCAN_SEC, lambda: self._finish_task(code, text))
             return
-        hanging = f"some processes cannot be ended: {', '.join(map(str, left))}" if left else ""
+        named = ", ".join(f"{one.pid} ({one.name})" for one in left[:_MOST_NAMED])
+        hanging = f"some processes cannot be ended: {named}" if left else ""
         self._ended(results.report(self._folder), code, hanging or text)
 
     def _ended(self, report: dict[str, Any] | None, code: int | None, text: str) -> None:

@@ -9,7 +9,8 @@ from kedge.own_files import replace_file
 
 _FILE = "state.json"
 _LARGEST = 64 << 20  # bytes
-_LONGEST_TOLD = 32 << 10
+_LONGEST_TOLD = 48 << 10  # bytes of JSON: it has to fit into a HELLO, beside 64 addresses
+LONGEST_PORTS = 40 << 10  # the same of the ports: about 5,800
 
 
 class AgentState(NamedTuple):
@@ -36,12 +37,13 @@ class AgentState(NamedTuple):
         report that is long, which the controller finds in the task's folder or has already. `only_safe`: an end is told
         by ENDED, after all that comes before, and here only if a controller has had that."""
         ended = self.ended if self.safe or not only_safe else None
-        if ended and len(json.dumps(ended)) > _LONGEST_TOLD:
-            ended = {**ended, "report": None}
-        return {
+        told = {
             "ports": self.ports, "task_attempt": self.task_attempt, "started": self.task_attempt is not None,
             "ended": ended,
         }  # fmt: skip
+        if ended and len(json.dumps(told)) > _LONGEST_TOLD:
+            told["ended"] = {**ended, "report": None}
+        return told
 
     def save(self, folder: str) -> None:
         """Write the file in one step. OSError."""
