@@ -133,16 +133,16 @@ THIRD_PARTY = {
     "asyncssh": {"runtime.ssh"},
     "click": {"cli"},
     "cryptography": {"jobs.link_keys", "jobs.ssh_keys"},  # which asyncssh needs
-    "docker": {"engines.container.client"},
+    "docker": {"engines.container.api.client"},
     "fsspec": {"runtime.actions.fsspec_program"},  # a program that runs under the image's own Python
     "httpcore": {"engines.kubernetes.transport"},
     "httpx": {"engines.kubernetes.api", "engines.kubernetes.transport", "resolve.sources"},
     "jsonschema": {"spec.violations"},
     "pynvml": {"engines.machine.nvml"},
     "re2": {"diagnose", "light.re2", "runtime.logs.mask"},
-    "requests": {"engines.container.client"},  # whose errors the package docker lets through
+    "requests": {"engines.container.api.client"},  # whose errors the package docker lets through
     "rich": {"cli.view.progress_bar"},
-    "urllib3": {"engines.container.client"},
+    "urllib3": {"engines.container.api.client"},
     "wsproto": {"engines.kubernetes.transport.web_socket"},
     "yaml": {
         "engines.kubernetes.manifest_text",

@@ -12,7 +12,8 @@ import kedge
 from kedge import xdg
 from kedge.bundle import cache as bundles
 from kedge.diagnose.rules import rule_files
-from kedge.engines.container import engine, engine_address
+from kedge.engines.container import engine
+from kedge.engines.container.api import engine_address
 from kedge.errors import CannotRun
 from kedge.resolve import document_cache as documents
 from kedge.runs import data_cache as downloads

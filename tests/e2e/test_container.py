@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from kedge.engines.base import Task
-from kedge.engines.container import connection, engine, ownership
-from kedge.engines.container.connection import Connection
-from kedge.engines.container.container_spec import JOB, Bind, ContainerSpec
+from kedge.engines.container import engine, ownership
+from kedge.engines.container.api import connection
+from kedge.engines.container.api.connection import Connection
+from kedge.engines.container.ends.lost_files import Looks
 from kedge.engines.container.engine import busy_gpus
-from kedge.engines.container.lost_files import Looks
+from kedge.engines.container.rendering.container_spec import JOB, Bind, ContainerSpec
 from kedge.jobs.preparation import prepare
 from kedge.resolve.model import Inputs
 from kedge.runs.folder import Run

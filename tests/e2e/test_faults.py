@@ -15,12 +15,13 @@ import pytest
 from kedge import processes
 from kedge.bundle import build
 from kedge.engines.base import Task, Update
-from kedge.engines.container import connection, leftovers
+from kedge.engines.container import leftovers
+from kedge.engines.container.api import connection
+from kedge.engines.container.api.connection import Connection
 from kedge.engines.container.backend import ContainerBackend
-from kedge.engines.container.connection import Connection
-from kedge.engines.container.container_spec import JOB
-from kedge.engines.container.images import Images
+from kedge.engines.container.images.images import Images
 from kedge.engines.container.placement import ContainerPlaces, Given
+from kedge.engines.container.rendering.container_spec import JOB
 from kedge.engines.local.backend import LocalBackend
 from kedge.engines.local.placement import LocalPlaces
 from kedge.jobs.preparation import prepare

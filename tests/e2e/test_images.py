@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.container import connection
-from kedge.engines.container.connection import Connection
-from kedge.engines.container.images import Cancelled, ImageProblem, Images
+from kedge.engines.container.api import connection
+from kedge.engines.container.api.connection import Connection
+from kedge.engines.container.images.images import Cancelled, ImageProblem, Images
 from kedge.jobs.preparation import prepare
 from kedge.plan.model import RolePlan
 from kedge.resolve.model import Inputs

@@ -23,7 +23,7 @@ _SERVER.set_forkserver_preload(
         "kedge.jobs.submission",
         "kedge.engines.local.engine",
         "kedge.engines.container.engine",
-        "kedge.engines.container.client",
+        "kedge.engines.container.api.client",
         *(place.partition(":")[0] for place in lazy_modules.COMMANDS.values()),
     ]
 )

@@ -140,7 +140,7 @@ def _installed() -> Any:
 def images_here(images: Mapping[str, str | None]) -> dict[str, str]:
     """The pins of those images that are on this machine, by name. `images` maps names to the digests that their
     registries report, if known."""
-    found: dict[str, str] = importlib.import_module("kedge.engines.container.image_pins").here(images)
+    found: dict[str, str] = importlib.import_module("kedge.engines.container.images.image_pins").here(images)
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.container.render import GATE
+from kedge.engines.container.rendering.render import GATE
 from kedge.engines.container.start_gate import StartGate
 from kedge.testing.wait import wait_until
 

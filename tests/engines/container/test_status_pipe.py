@@ -6,7 +6,7 @@ import os
 import selectors
 from pathlib import Path
 
-from kedge.engines.container.render import STATUS
+from kedge.engines.container.rendering.render import STATUS
 from kedge.engines.container.status_pipe import StatusPipe
 
 

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from kedge.engines.base import Task
-from kedge.engines.container import command_line, render, storages
-from kedge.engines.container.container_spec import Bind, Volume
-from kedge.engines.container.engine_answers import EngineRefused, Facts
+from kedge.engines.container import storages
+from kedge.engines.container.api.engine_answers import EngineRefused, Facts
+from kedge.engines.container.rendering import command_line, render
+from kedge.engines.container.rendering.container_spec import Bind, Volume
 from kedge.engines.container.storages import volume_options
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.resolve.model import Mount, RemoteStorage
 
-from .test_render import IMAGE, PLACE, planned
+from .rendering.test_render import IMAGE, PLACE, planned
 
 PODMAN = Facts("Podman 5", "amd64", 4, 8 << 30, True, True, False, True, True)
 DOCKER = PODMAN._replace(name="Docker 28")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kedge.engines.container.client import Client
+from kedge.engines.container.api.client import Client
 from kedge.engines.container.watcher import Watch
 from kedge.testing.wait import wait_until
 

@@ -10,8 +10,8 @@ from kedge.contract import COMMAND_FAILED, CURRENT, PERHAPS_MEMORY, USER_ALL, Re
 from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import STOPPED, Evidence
 from kedge.engines.base import Task
-from kedge.engines.container import failures
-from kedge.engines.container.images import ImageProblem
+from kedge.engines.container.ends import failures
+from kedge.engines.container.images.images import ImageProblem
 from kedge.engines.controller import reports
 from kedge.engines.controller.judge import Judge, judge
 from kedge.engines.controller.reports import Launch

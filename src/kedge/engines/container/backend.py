@@ -14,17 +14,18 @@ from typing import Any
 from kedge import processes
 from kedge.contract import STARTING, Report
 from kedge.engines.base import Deadline, Ended, Started, Task, Update
-from kedge.engines.container import container_spec, failures, render
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.engine_retries import EngineRetries
 from kedge.engines.container.callbacks import CallbackQueue
-from kedge.engines.container.client import Client
-from kedge.engines.container.container_end import ContainerEnd
 from kedge.engines.container.container_start import ContainerStart
 from kedge.engines.container.downloads import Downloads
-from kedge.engines.container.engine_retries import EngineRetries
-from kedge.engines.container.images import Images
-from kedge.engines.container.lost_files import Looks
-from kedge.engines.container.memory_kills import MemoryKills
+from kedge.engines.container.ends import failures
+from kedge.engines.container.ends.container_end import ContainerEnd
+from kedge.engines.container.ends.lost_files import Looks
+from kedge.engines.container.ends.memory_kills import MemoryKills
+from kedge.engines.container.images.images import Images
 from kedge.engines.container.placement import ContainerPlaces
+from kedge.engines.container.rendering import container_spec, render
 from kedge.engines.container.start_gate import StartGate
 from kedge.engines.container.status_pipe import StatusPipe
 from kedge.engines.container.task_container import TaskContainer

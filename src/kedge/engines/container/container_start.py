@@ -7,12 +7,13 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 
 from kedge.contract import Report
-from kedge.engines.container import failures, storages
-from kedge.engines.container.client import Client
-from kedge.engines.container.engine_answers import EngineRefused
-from kedge.engines.container.engine_retries import EngineRetries
-from kedge.engines.container.images import Cancelled, Images
-from kedge.engines.container.memory_kills import MemoryKills
+from kedge.engines.container import storages
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.engine_answers import EngineRefused
+from kedge.engines.container.api.engine_retries import EngineRetries
+from kedge.engines.container.ends import failures
+from kedge.engines.container.ends.memory_kills import MemoryKills
+from kedge.engines.container.images.images import Cancelled, Images
 from kedge.engines.container.placement import ContainerPlaces
 from kedge.engines.container.task_container import TaskContainer
 from kedge.engines.controller import reports, time_limits

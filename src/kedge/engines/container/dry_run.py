@@ -9,12 +9,13 @@ from pathlib import Path
 
 from kedge.contract import CODE_DIR, JOB_DIR, LogPolicy
 from kedge.engines.base import EngineRequest, Task
-from kedge.engines.container import pinned_images, render
-from kedge.engines.container.client import Client
-from kedge.engines.container.command_line import command_line
-from kedge.engines.container.engine_answers import Facts, LocalImage
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.engine_answers import Facts, LocalImage
+from kedge.engines.container.images import pinned_images
 from kedge.engines.container.placement import ContainerPlaces, Given
-from kedge.engines.container.render import ContainerPlace
+from kedge.engines.container.rendering import render
+from kedge.engines.container.rendering.command_line import command_line
+from kedge.engines.container.rendering.render import ContainerPlace
 from kedge.own_files import clear
 from kedge.plan.model import Plan, RolePlan
 from kedge.runs import code_snapshot

@@ -15,15 +15,18 @@ from kedge import xdg
 from kedge.bundle import build, layers
 from kedge.bundle.build import Bundle
 from kedge.engines.base import EngineRequest, ExecRequest, JobOutcome, Note, Task, TaskAttempt
-from kedge.engines.container import connection, container_spec, dry_run, images, leftovers, network, notes, storages
+from kedge.engines.container import dry_run, leftovers, network, notes, storages
+from kedge.engines.container.api import connection
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.connection import Connection
+from kedge.engines.container.api.engine_answers import Facts
+from kedge.engines.container.api.engine_facts import facts_of
 from kedge.engines.container.backend import ContainerBackend
-from kedge.engines.container.client import Client
-from kedge.engines.container.connection import Connection
-from kedge.engines.container.engine_answers import Facts
-from kedge.engines.container.engine_facts import facts_of
+from kedge.engines.container.images import images
 from kedge.engines.container.options import ACCEPTS, DEFAULT_PIDS
 from kedge.engines.container.placement import ContainerPlaces, Given, make_folder
-from kedge.engines.container.render import ContainerOptions
+from kedge.engines.container.rendering import container_spec
+from kedge.engines.container.rendering.render import ContainerOptions
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog

@@ -8,10 +8,11 @@ from contextlib import suppress
 
 from kedge.contract import SHELL_KILLED, SPEC_FILE
 from kedge.engines.base import ExecRequest, TaskAttempt
-from kedge.engines.container import leftovers, render
-from kedge.engines.container.client import Client, ContainerProgram
-from kedge.engines.container.connection import Connection
-from kedge.engines.container.engine_answers import EngineRefused
+from kedge.engines.container import leftovers
+from kedge.engines.container.api.client import Client, ContainerProgram
+from kedge.engines.container.api.connection import Connection
+from kedge.engines.container.api.engine_answers import EngineRefused
+from kedge.engines.container.rendering import render
 from kedge.engines.machine import exec_terminal
 from kedge.errors import CannotRun
 from kedge.own_files import write_all

@@ -11,10 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
-from kedge.engines.container import connection, container_spec, ownership
-from kedge.engines.container.client import Client
-from kedge.engines.container.connection import Connection
-from kedge.engines.container.engine_answers import EngineGone, EngineRefused
+from kedge.engines.container import ownership
+from kedge.engines.container.api import connection
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.connection import Connection
+from kedge.engines.container.api.engine_answers import EngineGone, EngineRefused
+from kedge.engines.container.rendering import container_spec
 from kedge.errors import CannotRun
 from kedge.runs.atomic_files import write_json
 from kedge.runs.folder import ENGINE_FILE, Run

@@ -9,8 +9,8 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from kedge.engines.base import Task
-from kedge.engines.container.client import Client
-from kedge.engines.container.engine_answers import EngineRefused
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.engine_answers import EngineRefused
 from kedge.errors import CannotRun
 
 _POOL = ipaddress.IPv4Network("10.128.0.0/9")

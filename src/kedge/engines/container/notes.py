@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kedge.contract import show_text
-from kedge.engines.container.engine_answers import Facts
-from kedge.engines.container.render import DEFAULT_SHM_MB
+from kedge.engines.container.api.engine_answers import Facts
+from kedge.engines.container.rendering.render import DEFAULT_SHM_MB
 from kedge.late_patterns import late_pattern
 from kedge.plan.model import Plan, RolePlan, action_text
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from kedge.bundle import build
 from kedge.contract import PAI_HOME
-from kedge.engines.container.client import Client
-from kedge.engines.container.container_spec import JOB, Bind, ContainerSpec
-from kedge.engines.container.render import BUNDLE, security
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.rendering.container_spec import JOB, Bind, ContainerSpec
+from kedge.engines.container.rendering.render import BUNDLE, security
 from kedge.errors import CannotRun
 from kedge.runs.folder import Run
 

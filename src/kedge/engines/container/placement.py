@@ -29,10 +29,10 @@ from kedge.contract import (
     TaskTimeLimit,
 )
 from kedge.engines.base import Task
-from kedge.engines.container import render
-from kedge.engines.container.container_spec import Bind, ContainerSpec, Volume
-from kedge.engines.container.engine_answers import Facts, LocalImage
-from kedge.engines.container.render import GATE, STATUS, ContainerOptions, ContainerPlace
+from kedge.engines.container.api.engine_answers import Facts, LocalImage
+from kedge.engines.container.rendering import render
+from kedge.engines.container.rendering.container_spec import Bind, ContainerSpec, Volume
+from kedge.engines.container.rendering.render import GATE, STATUS, ContainerOptions, ContainerPlace
 from kedge.engines.machine import gpus
 from kedge.engines.machine.resources import HeldPorts, share_out, write_peers
 from kedge.plan.model import Plan

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kedge.engines.container import render
+from kedge.engines.container.rendering import render
 
 
 class StartGate:

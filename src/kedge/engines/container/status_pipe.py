@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kedge import untrusted
-from kedge.engines.container import render
+from kedge.engines.container.rendering import render
 from kedge.engines.controller import supervisor_events
 
 

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from kedge.engines.container.client import Client
-from kedge.engines.container.container_spec import Bind, Volume
-from kedge.engines.container.engine_answers import EngineRefused, Facts
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.engine_answers import EngineRefused, Facts
+from kedge.engines.container.rendering.container_spec import Bind, Volume
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan
 from kedge.resolve.model import Mount, RemoteStorage

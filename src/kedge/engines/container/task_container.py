@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from dataclasses import field
 
 from kedge.engines.base import Deadline
-from kedge.engines.container.container_spec import ContainerSpec
-from kedge.engines.container.engine_answers import RunningContainer
+from kedge.engines.container.api.engine_answers import RunningContainer
+from kedge.engines.container.rendering.container_spec import ContainerSpec
 from kedge.engines.controller.reports import Launch
 from kedge.quick_dataclasses import dataclass
 

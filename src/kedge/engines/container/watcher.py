@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from kedge.engines.container.client import Client, Deaths
+from kedge.engines.container.api.client import Client, Deaths
 from kedge.errors import CannotRun
 
 GIVE_UP_SEC = 60.0  # without an answer of the engine

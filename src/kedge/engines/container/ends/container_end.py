@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kedge.contract import RUNTIME_BROKE, Report
-from kedge.engines.container import failures
-from kedge.engines.container.client import Client
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.engine_answers import EngineGone
+from kedge.engines.container.api.engine_retries import EngineRetries
 from kedge.engines.container.downloads import Downloads
-from kedge.engines.container.engine_answers import EngineGone
-from kedge.engines.container.engine_retries import EngineRetries
-from kedge.engines.container.failures import KnownFacts
-from kedge.engines.container.lost_files import Looks
-from kedge.engines.container.memory_kills import MemoryKills
+from kedge.engines.container.ends import failures
+from kedge.engines.container.ends.failures import KnownFacts
+from kedge.engines.container.ends.lost_files import Looks
+from kedge.engines.container.ends.memory_kills import MemoryKills
 from kedge.engines.container.placement import ContainerPlaces
 from kedge.engines.container.task_container import TaskContainer
 from kedge.engines.controller import reports

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.container import memory_kills
-from kedge.engines.container.memory_kills import MemoryKills
+from kedge.engines.container.ends import memory_kills
+from kedge.engines.container.ends.memory_kills import MemoryKills
 from kedge.testing.wait import wait_until
 
 TIMEOUT = 600.0

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kedge import processes, xdg
-from kedge.engines.container.client import Client
-from kedge.engines.container.engine_answers import Facts
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.engine_answers import Facts
 from kedge.errors import KedgeError
 from kedge.own_files import replace_file
 from kedge.untrusted import read_json

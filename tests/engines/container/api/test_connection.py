@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.container.connection import PODMAN, Connection
+from kedge.engines.container.api.connection import PODMAN, Connection
 from kedge.errors import CannotRun
 
 

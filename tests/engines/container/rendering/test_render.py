@@ -12,12 +12,13 @@ import yaml
 
 from kedge.bundle.build import Bundle
 from kedge.engines.base import Task
-from kedge.engines.container import notes, render
-from kedge.engines.container.command_line import command_line
-from kedge.engines.container.container_spec import GPUS, Bind
-from kedge.engines.container.engine_answers import Facts, LocalImage
+from kedge.engines.container import notes
+from kedge.engines.container.api.engine_answers import Facts, LocalImage
 from kedge.engines.container.placement import numbered
-from kedge.engines.container.render import ContainerOptions, ContainerPlace
+from kedge.engines.container.rendering import render
+from kedge.engines.container.rendering.command_line import command_line
+from kedge.engines.container.rendering.container_spec import GPUS, Bind
+from kedge.engines.container.rendering.render import ContainerOptions, ContainerPlace
 from kedge.jobs.preparation import prepare
 from kedge.plan.model import Plan
 from kedge.resolve.model import Inputs

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from kedge.engines.container.engine_answers import EngineGone
+from kedge.engines.container.api.engine_answers import EngineGone
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from typing import TypeGuard
 from kedge.contract import COMMAND_KILLED, SHELL_KILLED, Report
 from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import SURE, Evidence
-from kedge.engines.container.engine_answers import ContainerState
-from kedge.engines.container.memory_kills import MemoryKill
+from kedge.engines.container.api.engine_answers import ContainerState
+from kedge.engines.container.ends.memory_kills import MemoryKill
 from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
 

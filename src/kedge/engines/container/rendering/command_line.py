@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from kedge.engines.container.container_spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec, Volume
+from kedge.engines.container.rendering.container_spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec, Volume
 
 
 def command_line(spec: ContainerSpec, program: str = "docker") -> str:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import urllib3
 
-from kedge.engines.container import client
-from kedge.engines.container.client import Client
-from kedge.engines.container.engine_answers import EngineGone, EngineRefused
-from kedge.engines.container.images import Images
+from kedge.engines.container.api import client
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.engine_answers import EngineGone, EngineRefused
+from kedge.engines.container.images.images import Images
 
-from .serving import answer, serving
-from .test_render import planned
+from ..rendering.test_render import planned
+from ..serving import answer, serving
 
 RACE = 'reading image "7dc0": locating image with ID "7dc0": image not known'
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from kedge.engines.container import connection, pinned_images
-from kedge.engines.container.connection import Connection
+from kedge.engines.container.api import connection
+from kedge.engines.container.api.connection import Connection
+from kedge.engines.container.images import pinned_images
 from kedge.errors import CannotRun
 
 

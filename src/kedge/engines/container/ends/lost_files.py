@@ -12,8 +12,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from kedge.engines.base import Task
-from kedge.engines.container.client import Client
-from kedge.engines.container.container_spec import ContainerSpec
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.rendering.container_spec import ContainerSpec
 from kedge.errors import CannotRun
 
 # What programs leave besides results, and the system folders of an image.

@@ -22,8 +22,7 @@ from docker.types import CancellableStream, DeviceRequest, IPAMConfig, IPAMPool,
 from docker.utils import parse_repository_tag
 from docker.utils.socket import frames_iter
 
-from kedge.engines.container.container_spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec
-from kedge.engines.container.engine_answers import (
+from kedge.engines.container.api.engine_answers import (
     ContainerState,
     EngineGone,
     EngineRefused,
@@ -32,6 +31,7 @@ from kedge.engines.container.engine_answers import (
     RunningContainer,
     Seen,
 )
+from kedge.engines.container.rendering.container_spec import LOG_LIMIT, TMPFS_OPTIONS, ContainerSpec
 
 TIMEOUT_SEC = 60  # for one answer; starting a container on a busy machine takes seconds
 QUIET_SEC = 30  # without an event; then the caller asks whether one was missed

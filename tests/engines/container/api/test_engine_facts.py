@@ -10,9 +10,9 @@ from typing import cast
 import pytest
 
 from kedge import processes
-from kedge.engines.container.client import Client
-from kedge.engines.container.engine_answers import Facts
-from kedge.engines.container.engine_facts import facts_of
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.engine_answers import Facts
+from kedge.engines.container.api.engine_facts import facts_of
 
 FACTS = Facts("Podman 5.0.0", "amd64", 2, 1 << 30, True, True, False, True, True)
 

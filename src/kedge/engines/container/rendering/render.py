@@ -10,10 +10,11 @@ from kedge.bundle import build
 from kedge.bundle.build import Bundle
 from kedge.contract import CODE_DIR, DATA_CACHE_DIR, JOB_DIR, LOADER_VARIABLES, OUTPUT_DIR, PAI_HOME, SHELVED, SPEC_FILE
 from kedge.engines.base import Task
-from kedge.engines.container import container_spec, pinned_images
-from kedge.engines.container.container_spec import Bind, ContainerSpec, Volume
-from kedge.engines.container.engine_answers import Facts, LocalImage
+from kedge.engines.container.api.engine_answers import Facts, LocalImage
+from kedge.engines.container.images import pinned_images
 from kedge.engines.container.options import DEFAULT_PIDS
+from kedge.engines.container.rendering import container_spec
+from kedge.engines.container.rendering.container_spec import Bind, ContainerSpec, Volume
 from kedge.plan.model import Plan, RolePlan
 from kedge.quick_dataclasses import dataclass
 

@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from contextlib import closing
 from typing import Any
 
-from kedge.engines.container.client import Client, JsonLines
-from kedge.engines.container.engine_answers import EngineRefused
+from kedge.engines.container.api.client import Client, JsonLines
+from kedge.engines.container.api.engine_answers import EngineRefused
 
 # Statuses of a layer that the registry has not sent completely.
 _INCOMPLETE = frozenset({"Pulling fs layer", "Waiting", "Downloading"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kedge.engines.base import Task
-from kedge.engines.container.lost_files import LostFiles, note, outputs
+from kedge.engines.container.ends.lost_files import LostFiles, note, outputs
 
 
 @pytest.mark.parametrize(

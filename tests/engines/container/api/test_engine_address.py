@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.container import connection, engine_address
+from kedge.engines.container.api import connection, engine_address
 from kedge.errors import CannotRun
 
 

@@ -19,10 +19,10 @@ from kedge.contract import (
 from kedge.diagnose.decide.classify import classify
 from kedge.diagnose.model import SURE, Evidence
 from kedge.diagnose.rules.packaged import packaged
-from kedge.engines.container import out_of_memory
-from kedge.engines.container.engine_answers import ContainerState, EngineRefused
-from kedge.engines.container.images import ImageProblem
-from kedge.engines.container.memory_kills import MemoryKill
+from kedge.engines.container.api.engine_answers import ContainerState, EngineRefused
+from kedge.engines.container.ends import out_of_memory
+from kedge.engines.container.ends.memory_kills import MemoryKill
+from kedge.engines.container.images.images import ImageProblem
 from kedge.engines.container.storages import StorageProblem
 from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch

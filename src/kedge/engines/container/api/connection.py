@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kedge.engines.container import engine_address
+from kedge.engines.container.api import engine_address
 from kedge.errors import CannotRun
 
 if TYPE_CHECKING:
-    from kedge.engines.container.client import Client
+    from kedge.engines.container.api.client import Client
 
 _PREFIX = "kedge-podman-"
 PODMAN = "podman"  # the address that stands for kedge's own service
@@ -39,7 +39,7 @@ def address(environment: Mapping[str, str] = os.environ) -> str:
 
 def client_class() -> type[Client]:
     """Loaded late, because it needs packages that take long to load, and a job may be refused before."""
-    found: type[Client] = importlib.import_module("kedge.engines.container.client").Client
+    found: type[Client] = importlib.import_module("kedge.engines.container.api.client").Client
     return found
 
 

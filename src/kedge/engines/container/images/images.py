@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from kedge.contract import render_text
-from kedge.engines.container import pinned_images
-from kedge.engines.container.client import Client
-from kedge.engines.container.engine_answers import EngineRefused, LocalImage
-from kedge.engines.container.pulls import Pull
+from kedge.engines.container.api.client import Client
+from kedge.engines.container.api.engine_answers import EngineRefused, LocalImage
+from kedge.engines.container.images import pinned_images
+from kedge.engines.container.images.pulls import Pull
 from kedge.plan.model import RolePlan
 
 Say = Callable[[str], None]

@@ -3,7 +3,7 @@ own ID, `id:sha256:…`. Pure."""
 
 from __future__ import annotations
 
-from kedge.engines.container.engine_answers import LocalImage
+from kedge.engines.container.api.engine_answers import LocalImage
 from kedge.image_names import without_tag
 from kedge.plan.model import RolePlan
 

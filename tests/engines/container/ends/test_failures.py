@@ -9,11 +9,11 @@ import pytest
 
 from kedge.contract import CANNOT_START, COMMAND_KILLED, PERHAPS_MEMORY, RUNTIME_ERROR
 from kedge.engines.base import Task
-from kedge.engines.container import failures
-from kedge.engines.container.engine_answers import ContainerState, EngineRefused
-from kedge.engines.container.failures import KnownFacts
-from kedge.engines.container.images import ImageProblem
-from kedge.engines.container.memory_kills import MemoryKill
+from kedge.engines.container.api.engine_answers import ContainerState, EngineRefused
+from kedge.engines.container.ends import failures
+from kedge.engines.container.ends.failures import KnownFacts
+from kedge.engines.container.ends.memory_kills import MemoryKill
+from kedge.engines.container.images.images import ImageProblem
 from kedge.engines.controller.reports import Launch
 
 
