@@ -39,7 +39,7 @@ class SlurmCluster:
     Each node has a mount namespace of its own; `own` is a folder that they do not share.
     """
 
-    def __init__(self, extra: str = "") -> None:
+    def __init__(self, extra: str = "", node: str = configuration.USUAL) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kedge-slurm-"))
         self.folder.chmod(0o755)  # jobs of other users read slurm.conf
         self.own = self.folder / "own"
@@ -47,7 +47,7 @@ class SlurmCluster:
         self.variables = {"SLURM_CONF": str(self.folder / "slurm.conf")}
         self.environment = {**inherited, **self.variables}
         self.pids: dict[str, int] = {}
-        configuration.write(self.folder, extra)
+        configuration.write(self.folder, extra, node)
         guard = Path(__file__).with_name("guard.py")
         self._guard = subprocess.Popen(
             [sys.executable, "-IS", guard, self.folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

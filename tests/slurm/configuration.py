@@ -11,6 +11,10 @@ from pathlib import Path
 NODES = ("n1", "n2")
 PARTITIONS = ("main", "short", "spare", "graced", "urgent")
 GPUS = 4  # on each node
+USUAL = f"CPUs=64 RealMemory=200000 Gres=gpu:{GPUS}"
+# As on most clusters of today: cores have two threads, and Slurm gives whole cores (with WHOLE_CORES). GPUs differ.
+THREADED = "CPUs=8 Sockets=1 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=16000 Gres=gpu:a100:2,gpu:v100:2"
+WHOLE_CORES = "SelectTypeParameters=CR_Core_Memory\n"
 _GIVEN: set[int] = set()  # the ports that this process has found
 
 _SLURM = """\
@@ -49,8 +53,8 @@ MessageTimeout=10
 BatchStartTimeout=60
 SlurmdTimeout=10
 SlurmctldTimeout=10
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=64 RealMemory=200000 Gres=gpu:{gpus}
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=64 RealMemory=200000 Gres=gpu:{gpus}
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} {node}
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} {node}
 PartitionName=main Nodes=n1,n2 Default=YES MaxTime=60 PriorityTier=2 PreemptMode=OFF
 PartitionName=short Nodes=n1,n2 MaxTime=1 PriorityTier=2 PreemptMode=OFF
 # What runs in `spare` is requeued for what is submitted to `urgent`.
@@ -61,11 +65,15 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=60 PriorityTier=3 PreemptMode=OFF
 """
 
 
-def write(folder: Path, extra: str) -> None:
-    """Write slurm.conf with `extra` lines (in which `{folder}` may stand), gres.conf and the key of munge."""
-    values = {"host": socket.gethostname().partition(".")[0], "folder": folder, "ports": free_ports(3), "gpus": GPUS}
+def write(folder: Path, extra: str, node: str = USUAL) -> None:
+    """Write slurm.conf with `extra` lines (in which `{folder}` may stand), gres.conf and the key of munge. `node` is
+    what each of them has: USUAL or THREADED."""
+    values = {"host": socket.gethostname().partition(".")[0], "folder": folder, "ports": free_ports(3), "node": node}
     (folder / "slurm.conf").write_text((_SLURM + extra).format(**values))
-    (folder / "gres.conf").write_text(f"NodeName=n[1-2] Name=gpu {_gpus(folder)}\n")
+    kinds = [f"Type={kind} " for kind in ("a100", "v100")] if node == THREADED else [""]
+    files = _gpus(folder, len(kinds))
+    lines = (f"NodeName=n[1-2] Name=gpu {kind}{file}" for kind, file in zip(kinds, files, strict=True))
+    (folder / "gres.conf").write_text("\n".join([*lines, ""]))
     for name in ("state", "munge", "own", *(f"spool-{node}" for node in NODES)):
         (folder / name).mkdir(mode=0o755)
     (folder / "own").chmod(0o1777)
@@ -91,14 +99,16 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def _gpus(folder: Path) -> str:
-    """Devices like /dev/null, so that Slurm gives each job its own ones and names them to its tasks."""
+def _gpus(folder: Path, kinds: int) -> list[str]:
+    """Devices like /dev/null, as many of each kind, so that Slurm gives each job its own ones and names them to its
+    tasks."""
+    each = GPUS // kinds
     try:
         for number in range(GPUS):
             os.mknod(folder / f"nvidia{number}", stat.S_IFCHR | 0o666, os.makedev(1, 3))
     except PermissionError:
-        return f"Count={GPUS}"
-    return f"File={folder}/nvidia[0-{GPUS - 1}]"
+        return [f"Count={each}"] * kinds
+    return [f"File={folder}/nvidia[{first}-{first + each - 1}]" for first in range(0, GPUS, each)]
 
 
 def no_cgroups() -> str:

@@ -95,6 +95,19 @@ def kedge_with_accounts(
     command.close()
 
 
+@pytest.fixture(scope="module")
+def with_threads() -> Iterator[SlurmCluster]:
+    """A cluster of its own that gives whole cores of two threads, and has GPUs of two types."""
+    with_reason(cluster.missing())
+    slurm = SlurmCluster(configuration.WHOLE_CORES, configuration.THREADED)
+    try:
+        slurm.start()
+        yield slurm
+    finally:
+        print(slurm.logs())
+        slurm.close()
+
+
 @pytest.fixture
 def slurm_own(slurm: SlurmCluster) -> Iterator[Path]:
     """A folder with the same path on this machine and on all nodes, which they do not share."""

@@ -127,3 +127,31 @@ def test_all_tasks_of_all_roles_run_at_once(slurm: SlurmCluster, tmp_path: Path,
     assert sum(words[1:3] == ["orders", "of"] for words in found) == tasks, "stdin of srun reaches every task"
     if kind == "gpus":
         assert sorted(len(words[4].split(",")) for words in found if len(words) > 4) == [2, 2]
+
+
+# Tasks of two roles fit on one core there, which Slurm gives to one step only.
+THREADED = {
+    "packed": ({"a": role(1, 1, 100), "b": role(1, 1, 100)}, "gpu", []),
+    "packed, with an odd number": ({"a": role(2, 1, 100), "b": role(3, 1, 100)}, "gpu", []),
+    "GPUs of any type": ({"a": role(2, 1, 100, 1), "b": role(2, 1, 100, 1)}, "gpu", [1, 1, 1, 1]),
+    "two tasks a node": ({"a": role(4, 1, 100, 1)}, "gpu:v100", [1, 1, 1, 1]),
+    "two roles a node": ({"a": role(2, 1, 100, 1), "b": role(2, 1, 100, 1)}, "gpu:a100", [1, 1, 1, 1]),
+    "two GPUs a task": ({"ps": role(1, 2, 100), "w": role(1, 1, 100, 2)}, "gpu:v100", [2]),
+}
+
+
+@pytest.mark.parametrize("kind", THREADED)
+def test_whole_cores_and_types_of_gpus(with_threads: SlurmCluster, tmp_path: Path, kind: str) -> None:
+    """All tasks run at once, and each has GPUs of its own, of the type that was asked for."""
+    roles, gres, gpus = THREADED[kind]
+    case = Case(roles, Options(gres=gres))
+    agent = _TOGETHER.replace("TASKS", str(case.plan.task_count))
+    logs = run(with_threads, tmp_path, case, f'echo "gpu $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES"\n{agent}')
+    found = [line.split() for path in sorted(logs.glob("step-*")) for line in path.read_text().splitlines()]
+    assert sum(words[1:3] == ["orders", "of"] for words in found) == case.plan.task_count
+    given = [(words[1], words[2].split(",")) for words in found if words[0] == "gpu" and len(words) > 2]
+    assert sorted(len(numbers) for _, numbers in given) == gpus
+    each = [(node, number) for node, numbers in given for number in numbers]
+    assert len({*each}) == len(each), "no two tasks have the same"
+    if gres != "gpu":
+        assert {number for _, number in each} <= {"gpu:a100": {"0", "1"}, "gpu:v100": {"2", "3"}}[gres]

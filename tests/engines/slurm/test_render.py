@@ -103,20 +103,29 @@ def test_a_short_allocation_is_warned_of_in_its_second_half() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gres", "expected"),
+    ("gres", "of_job", "of_step"),
     [
-        ("gpu", ["--gpus-per-task=2"]),
-        ("gpu:h100", ["--gpus-per-task=h100:2"]),
-        ("npu", ["--ntasks-per-node=1", "--gres=npu:2"]),
-        ("npu:910b", ["--ntasks-per-node=1", "--gres=npu:910b:2"]),
+        ("gpu", ["--gpus-per-task=2"], ["--gpus-per-task=2"]),
+        # The allocation has only GPUs of that type, and Slurm 22.05 hides them from a step that names it again.
+        ("gpu:h100", ["--gpus-per-task=h100:2"], ["--gpus-per-task=2"]),
+        ("npu", ["--ntasks-per-node=1", "--gres=npu:2"], ["--ntasks-per-node=1", "--gres=npu:2"]),
+        ("npu:910b", ["--ntasks-per-node=1", "--gres=npu:910b:2"], ["--ntasks-per-node=1", "--gres=npu:910b:2"]),
     ],
 )
-def test_gpus_by_the_name_that_the_cluster_uses(gres: str, expected: list[str]) -> None:
+def test_gpus_by_the_name_that_the_cluster_uses(gres: str, of_job: list[str], of_step: list[str]) -> None:
     case = Case({"worker": role(3, 1, 100, 2)}, SlurmOptions(gres=gres))
     step = render.step(case.plan, "worker", case.options, PLACE)
-    for argv in (directives(case), list(step)):
+    for argv, expected in ((directives(case), of_job), (list(step), of_step)):
         at = argv.index(expected[0])
         assert argv[at : at + len(expected)] == expected
+
+
+def test_roles_that_share_an_allocation_share_no_core() -> None:
+    """Where Slurm gives whole cores, the step of the second role would wait for the end of the first one."""
+    alone, together = {"a": role(1, 1, 100)}, {name: role(1, 1, 100) for name in "ab"}
+    different = {"a": role(1, 1, 100), "b": role(1, 2, 100)}
+    found = ["--ntasks-per-core=1" in directives(Case(roles)) for roles in (alone, together, different)]
+    assert found == [False, True, False]
 
 
 def test_memory_is_never_less_than_the_role_asks_for() -> None:

@@ -102,4 +102,4 @@ exit "$code"
 
 # srun --het-group=0 --job-name=ps --nodes=1-2 --ntasks=2 --cpus-per-task=4 --mem-per-cpu=4096M --exact --kill-on-bad-exit=0 --wait=0 --no-kill --mpi=none --export=ALL --input=all --output=/shared/kedge/jobs/train-abc2345/cluster/step-0-ps.log --open-mode=append /shared/kedge/bundles/1f2e3d/agent --index-variable SLURM_PROCID --node-variable SLURMD_NODENAME
 
-# srun --het-group=1 --job-name=worker --nodes=1-4 --ntasks=4 --cpus-per-task=8 --mem-per-cpu=8192M --gpus-per-task=a100:2 --exact --kill-on-bad-exit=0 --wait=0 --no-kill --mpi=none --export=ALL --input=all --output=/shared/kedge/jobs/train-abc2345/cluster/step-0-worker.log --open-mode=append /shared/kedge/bundles/1f2e3d/agent --index-variable SLURM_PROCID --node-variable SLURMD_NODENAME
+# srun --het-group=1 --job-name=worker --nodes=1-4 --ntasks=4 --cpus-per-task=8 --mem-per-cpu=8192M --gpus-per-task=2 --exact --kill-on-bad-exit=0 --wait=0 --no-kill --mpi=none --export=ALL --input=all --output=/shared/kedge/jobs/train-abc2345/cluster/step-0-worker.log --open-mode=append /shared/kedge/bundles/1f2e3d/agent --index-variable SLURM_PROCID --node-variable SLURMD_NODENAME

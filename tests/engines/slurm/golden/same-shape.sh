@@ -13,6 +13,7 @@
 #SBATCH --ntasks=4
 #SBATCH --cpus-per-task=2
 #SBATCH --mem-per-cpu=500M
+#SBATCH --ntasks-per-core=1
 
 # If this node fails, Slurm keeps the others, without this script: then the next node ends the job.
 watch='

@@ -50,8 +50,7 @@ def step(plan: Plan, role: str, options: SlurmOptions, place: SlurmPlace) -> tup
         f"--job-name={role}",
         # A step may have fewer nodes than the allocation; with the usual number of them it could wait for ever.
         f"--nodes=1-{found.instances}",
-        f"--ntasks={found.instances}",
-        *resources.of_task(found, options),
+        *resources.of_step(found, options),
         "--exact", "--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--mpi=none", "--export=ALL", "--input=all",
         f"--output={_pattern(log)}",
         "--open-mode=append",
@@ -112,8 +111,7 @@ def _of_component(roles: tuple[RolePlan, ...], options: SlurmOptions) -> Iterato
             yield f"--{name}={value}"
     if options.exclusive:
         yield "--exclusive"
-    yield f"--ntasks={sum(role.instances for role in roles)}"
-    yield from resources.of_task(roles[0], options)
+    yield from resources.of_component(roles, options)
     yield from options.sbatch
 
 

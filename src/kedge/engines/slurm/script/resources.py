@@ -45,14 +45,31 @@ def components(plan: Plan) -> tuple[tuple[RolePlan, ...], ...]:
     return (plan.roles,) if is_packed(plan) else tuple((role,) for role in plan.roles)
 
 
-def of_task(role: RolePlan, options: SlurmOptions) -> Iterator[str]:
-    """The options for the resources of each task of a role."""
+def of_component(roles: tuple[RolePlan, ...], options: SlurmOptions) -> Iterator[str]:
+    """The options for the resources of a component of the job, which holds the tasks of these roles."""
+    yield f"--ntasks={sum(role.instances for role in roles)}"
+    yield from _of_task(roles[0], options, options.gres)
+    if len(roles) > 1:
+        # Where Slurm gives whole cores with several threads, each step takes its own ones. Without this the allocation
+        # has too few: tasks of two roles would share one, and the step of the second role would never start.
+        yield "--ntasks-per-core=1"
+
+
+def of_step(role: RolePlan, options: SlurmOptions) -> Iterator[str]:
+    """The options for the resources of the step of a role. All GPUs of its allocation have one type; if a step names it
+    again, Slurm 22.05 shows its tasks no GPU at all as soon as there are two of them on a node."""
+    name = options.gres.partition(":")[0] if counts_by_task(options.gres) else options.gres
+    yield f"--ntasks={role.instances}"
+    yield from _of_task(role, options, name)
+
+
+def _of_task(role: RolePlan, options: SlurmOptions, gres: str) -> Iterator[str]:
     needs = shape(role)
     yield f"--cpus-per-task={needs.cpus}"
     # On an exclusive node, Slurm would multiply memory by core with all cores, and find no node that is large enough.
     yield "--mem=0" if options.exclusive else f"--mem-per-cpu={needs.memory_per_cpu_mb}M"
     if needs.gpus:
-        yield from _gpus(needs.gpus, options.gres)
+        yield from _gpus(needs.gpus, gres)
 
 
 def counts_by_task(gres: str) -> bool:
