@@ -3,6 +3,7 @@
 base            what such an engine adds: how agents are launched, and what the cluster says about their ends
 backend         starts and follows tasks through their agents
 settings        the times that a job allows
+descriptors     whether this process may open enough files
 member          what is known of one task and its agent
 barrier         all tasks come together before any starts
 gate            that of the attempt that runs

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from kedge.contract import Report
 from kedge.engines.base import Deadline, Ended, Started, Task, TaskPlaced, TaskReachable, TaskUnreachable, Update
-from kedge.engines.cluster import agent_messages, barrier, settlement, task_ends
+from kedge.engines.cluster import agent_messages, barrier, descriptors, settlement, task_ends
 from kedge.engines.cluster.agent_messages import AgentEnd
 from kedge.engines.cluster.attempt_close import finish_agents
 from kedge.engines.cluster.base import Cluster, Gone, GoneKind
@@ -42,18 +42,20 @@ class ClusterBackend:
     `fileno`.
 
     `requests` is called with what the user's commands ask for over the link, and with who does. `server` must admit
-    whom `expects` names.
+    whom `expects` names. CannotRun: this process may not open enough files.
     """
 
     def __init__(
         self, plan: Plan, run: Run, secrets: Secrets, keys: LinkKeys, server: LinkServer, cluster: Cluster, emit: Emit,
         requests: Callable[[str, str], None], settings: ClusterSettings | None = None,
     ) -> None:  # fmt: skip
+        shared = (settings or ClusterSettings()).shares_folder
+        descriptors.check(plan.task_count, mirrored=not shared)
         self._plan, self._run, self._keys, self._server, self._cluster = plan, run, keys, server, cluster
         self._emit, self._requests, self._settings = emit, requests, settings or ClusterSettings()
-        self._places = ClusterPlaces(plan, run, shared=self._settings.shares_folder)
-        self._record = PeersRecord(plan, run, self._places, emit, in_events=not self._settings.shares_folder)
-        self._mirrors = None if self._settings.shares_folder else Mirrors()
+        self._places = ClusterPlaces(plan, run, shared=shared)
+        self._record = PeersRecord(plan, run, self._places, emit, in_events=not shared)
+        self._mirrors = None if shared else Mirrors()
         self._starts = TaskStarts(server, self._places, self._record, self._mirrors, secrets)
         self.heartbeat = Heartbeat(run)
         self._attempt: int | None = None
