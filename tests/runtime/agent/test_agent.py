@@ -6,9 +6,11 @@ import fcntl
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -202,6 +204,39 @@ def test_the_token_is_nowhere_where_the_command_looks(agent):
     assert (work / "stdin").read_text() == "/dev/null\n"
     agent.control("stop")
     agent.ended()
+
+
+def test_another_user_of_the_node_learns_nothing(agent):
+    """Where nodes are shared, or the command runs as somebody else, the kernel is the boundary."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    disk = Path(tempfile.mkdtemp())  # pytest's own folders are closed to others
+    try:
+        disk.chmod(0o755)
+        agent.start({"TMPDIR": str(disk)})
+        secrets = {"document": {"token": "a secret value"}, "texts": {"token": "a secret value"}}
+        agent.run("touch ready; sleep 1000", secrets=secrets)
+        agent.wait_for_file("ready")
+        places = " ".join(map(str, [*disk.iterdir(), *Path("/dev/shm").glob(f"kedge-agent-0-*{agent.run_id}*")]))
+        pids = agent.process.pid, agent.agent_pid(), agent.supervisor_pid()
+        own = " ".join(f"/proc/{pid}/{name}" for pid in pids for name in ("environ", "maps"))
+        open_files = " ".join(f"/proc/{pid}/fd" for pid in pids)
+        look = f"find {places} -type f -exec cat {{}} +; cat {own}; find {open_files} -printf '%l '"
+
+        def seen(user: int) -> bytes:
+            whoever = {"user": user, "group": user, "extra_groups": []}
+            return subprocess.run(["sh", "-c", look], stdout=subprocess.PIPE, check=False, **whoever).stdout
+
+        found = seen(0)
+        assert all(each in found for each in (b"a secret value", b"TMPDIR=", b"[stack]", b"socket:")), (
+            "the right places"
+        )
+        assert not seen(65534).strip()
+        agent.control("stop")
+        agent.ended()
+        assert agent.finish() == 0
+    finally:
+        shutil.rmtree(disk)
 
 
 def test_an_agent_keeps_no_token_but_its_own():
