@@ -385,6 +385,18 @@ def test_a_task_has_a_limit_that_outlives_the_controller(tmp_path):
     one.close()
 
 
+def test_what_was_not_stored_outlives_the_controller(tmp_path):
+    one = store(tmp_path, 1000)
+    write = {"mirror": "a", "do": "write", "path": "runtime.log", "offset": 0, "new": True}
+    one.take({**write, "op": 1}, b"x" * 1001)
+    one.take({"mirror": "a", "op": 2, "do": "end", "skipped_files": 0, "skipped_bytes": 0}, b"")
+    one.close()
+    one = store(tmp_path, 1000)
+    assert one.complete, "the agent sends nothing again"
+    assert one.missing == "1001 bytes were not stored by an earlier controller"
+    one.close()
+
+
 def test_no_name_makes_room_twice(tmp_path):
     one = store(tmp_path, 1000)
     write = {"do": "write", "path": "runtime.log", "offset": 0, "new": True}

@@ -42,6 +42,8 @@ class MirroredTask:
             parts.append(f"outputs that were not copied, too many or too large: {files} ({size} bytes)")
         if self._store.dropped:
             parts.append(f"{self._store.dropped} bytes were not stored: {self._store.reason}")
+        elif self._mark.dropped:
+            parts.append(f"{self._mark.dropped} bytes were not stored by an earlier controller")
         return "; ".join(parts)
 
     def _unknown(self) -> str:
@@ -84,6 +86,7 @@ class MirroredTask:
             self._store.remove(_log(header["path"]))
         elif what == mirroring.END:
             self._mark.skipped = (_count(header["skipped_files"]), _count(header["skipped_bytes"]))
+            self._mark.dropped = self._store.dropped
 
 
 def _is_id(value: str) -> bool:
