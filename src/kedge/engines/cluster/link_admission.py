@@ -14,7 +14,7 @@ from kedge.link.stream import LinkStream
 
 # Whether an agent of (job attempt, role, task index, task attempt that it was launched for) is wanted.
 Expect = Callable[[int, str, int, int], bool]
-_MOST_WAITING = 1024  # strangers at a time: about 50 MB with TLS
+_MOST_WAITING = 1024  # strangers at a time: 110 MB if each sends all that it may
 _LEAST_SEC = 2.0  # which each has, however many there are; an agent needs some milliseconds
 
 
