@@ -129,3 +129,15 @@ def test_one_that_does_not_see_the_claim_and_lives_keeps_the_run(scene: ClusterS
     go(scene)
     assert succeeded(old)
     assert list(events.read(scene.run.events))[-1]["state"] == State.SUCCEEDED
+
+
+def test_one_that_claims_late_does_not_keep_the_run(scene: ClusterScene) -> None:
+    """It was suspended between its look for a later claim and its own one."""
+    submitted(scene, plan(WAITS, job_retries=1))
+    new = controller(scene, "1")
+    scene.wait_for_log(W0, "ready")
+    claim = scene.files.object(scene.files.controller)
+    scene.files.write(scene.files.controller, {**claim, "controller": "the late one", "allocation": 0})
+    wait_until(lambda: scene.files.object(scene.files.controller) == claim, 30)
+    go(scene)
+    assert succeeded(new)

@@ -33,6 +33,18 @@ def test_the_step_of_a_component_of_a_heterogeneous_job() -> None:
     assert facts("srun: launching StepId=12+1.0 on host n2, 2 tasks: 0,4").id == "12+1.0"
 
 
+def test_many_tasks_on_a_node() -> None:
+    """Dealt to the nodes in turn, so that their numbers make a long list. The real srun wrote such lines in full."""
+    own = ",".join(str(number) for number in range(1, 400, 2))
+    found = facts(f"""
+srun: launching StepId=12.0 on host n2, 200 tasks: [{own}]
+srun: error: n2: tasks {own}: Exited with exit code 1
+""")
+    assert found.nodes == dict.fromkeys(range(1, 400, 2), "n2")
+    assert found.exits.keys() == found.nodes.keys()
+    assert found.exits[399].code == 1
+
+
 def test_how_tasks_end() -> None:
     found = facts("""
 srun: error: n2: task 3: Exited with exit code 3

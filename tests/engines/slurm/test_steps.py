@@ -176,6 +176,16 @@ def test_an_srun_that_cannot_start_its_step(rig: Rig) -> None:
     assert [gone.text for gone in found if gone.reason == GoneKind.NOT_STARTED] == [why]
 
 
+def test_a_log_that_many_agents_have_written_to(rig: Rig) -> None:
+    """A controller that takes over reads all of it."""
+    say = (
+        "os.ftruncate(2, 80 << 20); "  # as if they had written as much
+        "print('\\nsrun: error: n1: task 1: Killed', file=sys.stderr, flush=True)"
+    )
+    (gone,) = collect(rig.launch(f"{say}; {WAITS}"), bool)
+    assert (gone.task, gone.code) == (Task("worker", 1), -signal.SIGKILL)
+
+
 def test_a_killed_task_ends_alone(rig: Rig) -> None:
     steps = rig.launch()
     steps.kill(Task("worker", 1))

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import Any, NoReturn
 
-from kedge.errors import EXIT_FAILED
+from kedge.errors import EXIT_FAILED, DiskFull
 from kedge.runs import file_locks
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
@@ -37,9 +38,12 @@ class Claim:
         found = self._read()
         if found and _number(found) > allocation:
             self._leave(found)
+        self._write()
+
+    def _write(self) -> None:
         here = {"host": os.uname().nodename, "pid": os.getpid()}
-        claim = {"controller": controller, "allocation": allocation, **here}
-        run.cluster.write(run.cluster.controller, claim)
+        claim = {"controller": self._controller, "allocation": self._allocation, **here}
+        self._run.cluster.write(self._run.cluster.controller, claim)
 
     def open(self) -> tuple[EventLog, str]:
         """As LogGuard says."""
@@ -63,8 +67,13 @@ class Claim:
             return
         self._due = now + _LOOK_SEC
         found = self._read()
-        if found and found["controller"] != self._controller and _number(found) >= self._allocation:
+        if not found or found["controller"] == self._controller:
+            return
+        if _number(found) >= self._allocation:
             self._leave(found)
+        # One of an earlier allocation has looked before this claim was made, and has written its own after that.
+        with suppress(OSError, DiskFull):
+            self._write()
 
     def _read(self) -> dict[str, Any]:
         """The latest claim; empty if it cannot be read, which proves nothing."""

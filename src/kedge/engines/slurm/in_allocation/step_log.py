@@ -31,7 +31,7 @@ _SIGNALS = {  # as the C library describes them
     "Segmentation fault": signal.SIGSEGV, "Bus error": signal.SIGBUS, "Hangup": signal.SIGHUP,
 }  # fmt: skip
 _MIB = 1 << 20
-_LONGEST = 300  # characters of a line that are quoted
+_LONGEST = 300  # characters of a line that are quoted; a list of tasks may be much longer
 
 
 class TaskExit(NamedTuple):
@@ -62,16 +62,19 @@ class StepFacts:
 
     def take(self, line: str) -> None:
         """Learn from one line."""
-        line = line.strip()[:_LONGEST]
+        line = line.strip()
         if found := _STEP.search(line):
             self.id = found[1]
             self.nodes.update(dict.fromkeys(numbers(found[3]), found[2]))
         elif found := _TASKS.search(line):
-            code = exit_code(found[3])
-            memory = bool(_OUT_OF_MEMORY.search(found[3]))
-            exits = TaskExit(found[1], found[3], code, memory)
+            text = found[3][:_LONGEST]
+            exits = TaskExit(found[1], text, exit_code(text), bool(_OUT_OF_MEMORY.search(text)))
             self.exits.update({index: self.exits.get(index, exits) for index in numbers(found[2])})
-        elif found := _NODE_FAILURE.search(line):
+        else:
+            self._take_words(line[:_LONGEST])
+
+    def _take_words(self, line: str) -> None:
+        if found := _NODE_FAILURE.search(line):
             self.failed_nodes |= dict.fromkeys(found[1].split(","), "Slurm has taken the node for failed")
         elif found := _STEP_MEMORY.search(line):
             self._over_memory(found[1] or "", int(found[2]), int(found[3]))

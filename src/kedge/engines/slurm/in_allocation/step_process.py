@@ -63,17 +63,17 @@ class SlurmStep:
 
     def look(self) -> None:
         """Read what has come in its log since the last call, at most 64 KiB at once."""
-        with suppress(FileNotFoundError):
-            with open(self._log, "rb", buffering=0) as file:
-                file.seek(self._read)
-                data = file.read(_PIECE) or b""
-            self._read += len(data)
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            self._rest = self._rest[-_PIECE:]
-            for line in lines:
-                self.facts.take(line.decode(errors="replace"))
-            if len(data) == _PIECE:
-                self.look()
+        with suppress(FileNotFoundError), open(self._log, "rb", buffering=0) as file:
+            file.seek(self._read)
+            while data := file.read(_PIECE):
+                self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        self._read += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest = self._rest[-_PIECE:]
+        for line in lines:
+            self.facts.take(line.decode(errors="replace"))
 
     def ended(self) -> None:
         """It has ended: learn how."""
