@@ -97,6 +97,42 @@ def test_the_scheduler_is_not_asked_again_at_once(run: Run) -> None:
     assert len(_asked) == 1
 
 
+def _said(run: Run, since: float, took: float = 0.0, state: JobPhase = JobPhase.PENDING) -> None:
+    """The scheduler has said the same since so many seconds ago, for the last time ten seconds ago."""
+    now = time.time()
+    run.cluster.write(
+        run.cluster.scheduler, SchedulerWord("7", state, checked=now - 10, since=now - since, took=took)._asdict()
+    )
+
+
+@pytest.mark.parametrize(
+    ("since", "took", "asked"), [(20.0, 0.1, True), (200.0, 0.1, False), (10.0, 5.0, False), (0.0, 0.0, True)]
+)
+def test_it_is_asked_less_often_while_it_says_the_same_or_is_slow(
+    run: Run, since: float, took: float, asked: bool
+) -> None:
+    _said(run, since, took)
+    assert liveness.is_controlled(run)
+    assert bool(_asked) is asked
+
+
+def test_it_is_asked_every_half_minute_at_least(run: Run) -> None:
+    now = time.time()
+    word = SchedulerWord("7", JobPhase.PENDING, checked=now - 31, since=now - 1e6, took=20.0)
+    run.cluster.write(run.cluster.scheduler, word._asdict())
+    assert liveness.is_controlled(run)
+    assert _asked
+
+
+def test_what_is_new_is_asked_for_often_again(run: Run) -> None:
+    _said(run, 3600.0)
+    liveness.write_word(run.cluster, SchedulerWord("7", JobPhase.PENDING, "Priority", checked=time.time()))
+    assert liveness.last_word(run.cluster).cached_sec == liveness.CACHED_SEC
+    _said(run, 3600.0)
+    liveness.write_word(run.cluster, SchedulerWord("7", JobPhase.PENDING, checked=time.time()))
+    assert liveness.last_word(run.cluster).cached_sec == liveness.LONGEST_CACHED_SEC
+
+
 def test_a_recorded_end_is_the_end(run: Run) -> None:
     with EventLog(run.events) as log:
         log.append(JobEvent.JOB_COMPLETED, state="succeeded", code=0, text="")

@@ -27,7 +27,9 @@ from kedge.untrusted import open_regular, parse
 from kedge.untrusted_values import fits, named
 
 FRESH_SEC = 25.0  # older heartbeats prove nothing: one has not been written in time
-CACHED_SEC = 5.0  # how long the scheduler is not asked again
+# How long the scheduler is not asked again: at first, and once it has said the same for long.
+CACHED_SEC, LONGEST_CACHED_SEC = 5.0, 30.0
+_OF_SAME, _OF_ANSWER = 0.1, 4.0  # of the time for which it has said the same, and that it has taken to answer
 _TAIL = 1 << 16  # bytes
 _END = b'"job-completed"'
 
@@ -45,7 +47,8 @@ class SchedulerWord(NamedTuple):
     """What the scheduler said last about the job of a run, and when (seconds since 1970).
 
     `job` is its id there, `reason` why it has to wait, in the scheduler's own term, and `text` the same in words.
-    `start` is when it may start, as the scheduler estimates, in the format of events.
+    `start` is when it may start, as the scheduler estimates, in the format of events. It says the same `since` that
+    time, and has taken `took` seconds to say so.
     """
 
     job: str = ""
@@ -54,6 +57,14 @@ class SchedulerWord(NamedTuple):
     text: str = ""
     start: str = ""
     checked: float = 0.0
+    since: float = 0.0
+    took: float = 0.0
+
+    @property
+    def cached_sec(self) -> float:
+        """How long the scheduler need not be asked again: many jobs may wait for days, and it may be slow already."""
+        same = self.checked - self.since if 0 < self.since <= self.checked else 0.0
+        return min(LONGEST_CACHED_SEC, max(CACHED_SEC, _OF_SAME * same, _OF_ANSWER * self.took))
 
 
 def is_controlled(run: Run) -> bool:
@@ -78,10 +89,11 @@ def _is_submitted_now(run: Run) -> bool:
 
 
 def word(run: Run) -> SchedulerWord:
-    """What the scheduler says of a run in a cluster. It is asked at most every CACHED_SEC seconds."""
+    """What the scheduler says of a run in a cluster. All viewers together ask it every CACHED_SEC seconds at most, and
+    less and less often while nothing changes."""
     files = run.cluster
     last = last_word(files)
-    if 0 <= time.time() - last.checked < CACHED_SEC and last.state != JobPhase.GONE:
+    if 0 <= time.time() - last.checked < last.cached_sec and last.state != JobPhase.GONE:
         return last
     try:
         engine = files.object(files.job).get("engine") or run.info().engine
@@ -104,6 +116,9 @@ def last_word(files: ClusterFiles) -> SchedulerWord:
 
 def write_word(files: ClusterFiles, said: SchedulerWord) -> None:
     """Keep what the scheduler said for other commands, of which several may do this at once."""
+    last = last_word(files)
+    is_same = last.since and (last.job, last.state, last.reason) == (said.job, said.state, said.reason)
+    said = said._replace(since=last.since if is_same else said.checked)
     with suppress(OSError):
         replace_file(files.scheduler, json.dumps(said._asdict()).encode(), synced=False)
 

@@ -44,6 +44,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("KEDGE_CONFIG_FILE", os.devnull)
     monkeypatch.setattr(job_table, "CACHED_SEC", 0.0)
     monkeypatch.setattr(liveness, "CACHED_SEC", 0.0)
+    monkeypatch.setattr(liveness, "LONGEST_CACHED_SEC", 0.0)
     yield folder
     fake_slurm.end_all(folder)
 

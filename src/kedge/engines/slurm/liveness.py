@@ -26,8 +26,8 @@ _SAID, _LOG_SIZE = "kedge: ", 64 << 10
 
 def word(run: Run) -> SchedulerWord:
     """What Slurm says of the job of a run. Records the end of a run whose job is gone, once."""
-    files = run.cluster
-    said = _asked(run, files.object(files.job))
+    files, began = run.cluster, time.monotonic()
+    said = _asked(run, files.object(files.job))._replace(took=time.monotonic() - began)
     if said != last_word(files):
         write_word(files, said)
     return said

@@ -115,6 +115,7 @@ def event(name: str, **facts) -> str:
 def scene(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(liveness, "CACHED_SEC", 0.0)
+    monkeypatch.setattr(liveness, "LONGEST_CACHED_SEC", 0.0)
     with FakeKubernetes.serving(tmp_path, namespace="team", version=("1", "20")) as server:
         server.nodes.automatic = True
         found = ClusterScene(tmp_path, server)
