@@ -1,4 +1,4 @@
-"""A limit of time for a call that has none of its own."""
+"""A time limit for a call that has none of its own."""
 
 from __future__ import annotations
 

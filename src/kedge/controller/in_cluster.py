@@ -1,6 +1,6 @@
 """The life of a controller in a cluster: `controller RUN_FOLDER`, started by the cluster, and again if it is killed.
 
-Its orders lie in the run folder, since its submitter may have gone. An exit code is final, whatever it is: that of
+Its orders are in the run folder, since its submitter may have gone. An exit code is final, whatever it is: that of
 `kedge run`. Only a controller that a signal has killed is to be started again; of a job that has ended it does nothing.
 """
 

@@ -7,5 +7,5 @@ git          clones a repository
 download     downloads files
 storage      mounted storages
 tensorboard  TensorBoard beside the first task
-ssh         ssh between tasks and for their user
+ssh          ssh between tasks and for their user
 """

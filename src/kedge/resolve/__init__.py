@@ -9,7 +9,7 @@ items              a prerequisite while it is resolved
 lookup             what a reference to a prerequisite means
 scope              what `$parameters`, `$secrets` and the like mean
 environment        environment variables that a job sets
-given_environment  those that the submitter sets
+given_environment  variables that the submitter gives
 secrets            values of secrets
 code               folders whose copies tasks start in
 storages           storages that tasks see
@@ -17,7 +17,7 @@ unused             definitions that nothing uses
 job_ssh            one ssh server a task, whoever asks for it
 steps              what plugins contribute to a task
 plugins            finds a plugin by name
-plugins_of_others  those that are not built in
+plugins_of_others  finds plugins that are not built in
 plugin_uses        where plugins are used
 plugin_installed   plugins of installed packages
 plugin_executable  plugins that are executables

@@ -22,13 +22,13 @@ log_places       finds parts of a log: the last lines, the lines since a time
 merged_logs      merges logs by time
 task_logs        the logs of a run's tasks, or parts of them, merged
 follow           follows a run that is active
-recent           the recent part of such a run
+recent           the recent part of an active run
 outputs          lists what tasks have written for the user
 output_lists     what is known of outputs that are in a cluster
-kept_outputs     deletes everything of a run but them
+kept_outputs     deletes everything of a run except its outputs
 storage_links    links to the folders of storages
-inner_links      links within these folders
-transfer         copies it out of the run folder, and files into it
+inner_links      links within a folder of a task
+transfer         copies files between folders of tasks and of the user
 code_snapshot    copies the user's code
 tree_copy        copies a folder that tasks have written
 ignore_files     .gitignore and .kedgeignore

@@ -2,7 +2,7 @@
 
 __main__      starts it from a folder
 packed_start  starts it from one file
-launch        its first steps
+launch        the supervisor's first steps
 main          the command line of the supervisor
 warm_parent   forks supervisors for the local engine
 attempt       one attempt: hooks, command, report
@@ -10,7 +10,7 @@ session       the parts of an attempt, connected
 control       requests from the agent of a task
 spec_wait     waits for the TaskSpec
 time_limits   when the attempt is stopped
-join_input    input and signals of that program as messages
+join_input    a joined program's input and signals, as messages
 join          runs a program beside a task, for `kedge exec`
 hold          keeps a failed task alive
 execute       runs programs

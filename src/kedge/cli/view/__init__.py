@@ -3,10 +3,10 @@
 answer             why a job failed
 cluster_text       what a cluster says about a job that waits there
 copy_progress      how far a copy has come
-progress_bar       the bar for it
+progress_bar       a bar for bytes that are being copied
 live               a job that runs in the foreground
 log_lines          lines of many tasks on one console
-notes              notes
+notes              what a user should know and need not act on
 options_text       the options of a run
 output_text        what tasks have written for the user, in a few lines
 plan_text          plans and requests of engines as text

@@ -1,7 +1,7 @@
 """Reading logs.
 
 log_text    a log as lines, without colours, read on demand
-log_end     whether work went on, and the last words
+log_end     whether work went on at the end, and the last lines
 prefix      prefixes of launchers and loggers: rank, time
 mpi_ranks   the rank that failed first
 mpi_tags    lines that mpirun's tags have cut

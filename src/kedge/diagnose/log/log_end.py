@@ -1,4 +1,4 @@
-"""The end of a log: whether the work went on there, and its last words. It is read only as far as needed."""
+"""The end of a log: whether the work went on there, and its last lines. It is read only as far as needed."""
 
 from __future__ import annotations
 

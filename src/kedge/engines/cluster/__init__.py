@@ -2,34 +2,34 @@
 
 base            what such an engine adds: how agents are launched, and what the cluster says about their ends
 backend         starts and follows tasks through their agents
-settings        the times that a job allows
 descriptors     whether this process may open enough files
+settings        how long a job waits for what
 member          what is known of one task and its agent
-barrier         all tasks come together before any starts
-gate            that of the attempt that runs
-waits           what tasks wait for that have been launched
-peers_record    that these have come together, and what they know of each other
+barrier         no task starts before all have come together
+gate            the barrier of the job attempt that runs
+waits           why launched tasks have not started yet
+peers_record    the addresses and ports of all tasks, kept for another controller
 placement       the folders and TaskSpecs of tasks
 addresses       the address of a task for its peers
-own_addresses   those of this machine, for agents
+own_addresses   the addresses of this machine, for agents
 agent_messages  what agents say about their supervisors
 task_starts     starts tasks once all have come together
 settlement      which word about an end counts, the agent's or the cluster's
 task_ends       the reports of tasks that left none
-attempt_close   agents clean up and leave
+attempt_close   the end of a job attempt: its agents clean up and leave
 claim           which of several controllers writes to a run
 heartbeat       a file that shows that the controller lives
 link_server     the controller's end of the link to the agents
-link_updates    what it reports
-link_session    what it remembers of an agent while connections come and go
-link_sessions   all of them: whose a connection is, who is silent
-link_admission  who may speak to it
-link_owners     the user's own commands
+link_updates    what the link reports
+link_session    what the controller remembers of an agent while connections come and go
+link_sessions   all agents: whose a connection is, who is silent
+link_admission  who may speak to the controller
+link_owners     requests of the user's own commands
 mirrors         the mirrored files of all tasks, where no folder is shared
 mirrored        stores files that agents send
-mirror_store    where and how
-mirror_mark     how far that has come
-owner_client    how these ask
+mirror_store    the mirrored files of a task attempt on disk
+mirror_mark     how far a mirror has come
+owner_client    how the user's own commands ask a controller
 link_listener   the socket that waits for connections
 link_selector   the connections that are ready
 """

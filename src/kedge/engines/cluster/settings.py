@@ -1,4 +1,4 @@
-"""The times that a job on a cluster allows."""
+"""How long a job on a cluster waits for what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tasks of a job attempt wait for that have been launched and cannot start yet, for those who look at it."""
+"""Why tasks that have been launched cannot start yet: recorded for those who look at the run."""
 
 from __future__ import annotations
 

@@ -23,5 +23,5 @@ access/          what the machine of a run's user does with a run
 objects/         from a plan to the objects that are created, pure
 pods/            what pods say about themselves: how they ended, or why they have not begun, pure
 in_driver/       what runs a job inside its driver pod
-framework/       the same as Framework objects, for FrameworkController
+framework/       the same with Framework objects, for FrameworkController
 """

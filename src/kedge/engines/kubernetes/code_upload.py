@@ -10,7 +10,7 @@ from typing import Any
 from kedge.engines.kubernetes.api import ApiError, KubernetesApi
 from kedge.engines.kubernetes.objects import code_pieces, driver_job, labels, pod_paths
 from kedge.engines.kubernetes.objects.names import RunNames
-from kedge.engines.kubernetes.pods import driver_words
+from kedge.engines.kubernetes.pods import driver_problems
 from kedge.errors import CannotRun
 
 LARGEST = 1 << 30  # bytes of the archive
@@ -64,7 +64,7 @@ def _why_not(api: KubernetesApi, names: RunNames, pods: list[dict[str, Any]]) ->
         of_job, of_pod = ([] if each is None else api.events_of(each["metadata"]["uid"]) for each in (job, *pods[:1]))
     except (ApiError, ValueError):
         of_job = of_pod = []
-    return driver_words.why_not_running(job, pods, of_job, of_pod) or "nothing says why"
+    return driver_problems.why_not_running(job, pods, of_job, of_pod) or "nothing says why"
 
 
 def _send_to(api: KubernetesApi, pod: str, name: str, archive: bytes) -> None:

@@ -1,5 +1,5 @@
 """How much of a run's events is in its decision log: RUN/cluster/recorded-events, a number of bytes. A second driver
-has no more, so nobody is shown more: it may decide otherwise what comes after."""
+has no more, so nobody is shown more: it may decide differently from there on."""
 
 from __future__ import annotations
 

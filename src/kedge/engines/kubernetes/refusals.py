@@ -15,7 +15,7 @@ _LIMIT_RANGE = re.compile(r"(?:maximum|minimum) \S+ usage per \S+ is .*")
 def explained(error: ApiError, kind: str, api: KubernetesApi) -> str:
     """The refusal of an object of this kind, in words."""
     where = f"the namespace {api.namespace} of {api.server}"
-    said = error.said
+    said = error.server_message
     if match := _QUOTA.search(said):
         name, numbers = match.groups()
         return (

@@ -15,7 +15,7 @@ job_ends         why a job has ended that did not record it
 pending_reasons  why a job is pending, in words
 requests         what the owner asks of a run: over the link, else by Slurm
 exec             a program beside a task
-exec_signals     passes signals on to it
+exec_signals     passes signals on to such a program
 commands         runs Slurm's commands
 clock            times as Slurm writes them
 in_allocation/   the controller's side: inside the allocation

@@ -1,5 +1,5 @@
-"""What the agent does: what the controller asks, and telling it what becomes of the task. The task goes on whether
-there is a connection or not."""
+"""The agent does what the controller asks, and reports what becomes of the task. The task goes on whether there is a
+connection or not."""
 
 from __future__ import annotations
 

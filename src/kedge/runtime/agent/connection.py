@@ -1,4 +1,4 @@
-"""The agent's end of the link. It is there again after whatever happens, and nothing is lost or comes twice."""
+"""The agent's end of the link. It comes back after whatever happens, and nothing is lost or arrives twice."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 agent again if that is killed, and passes on to it the scheduler's signals, so that the supervisor gets each of them
 once and the agent lives to tell how the task has ended. It loads next to nothing.
 
-What it tells an agent are lines in a pipe, which a new agent goes on reading: `ended PID WAIT_STATUS`, `signal NUMBER`.
+It writes to the agent in lines of a pipe, which a new agent goes on reading: `ended PID WAIT_STATUS`, `signal NUMBER`.
 """
 
 from __future__ import annotations

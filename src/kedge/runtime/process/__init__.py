@@ -1,7 +1,7 @@
 """Processes: start, supervise, stop, leave nothing behind.
 
 supervise          one program at a time, with its stop
-service_processes  which are those of services
+service_processes  which processes belong to services
 loop               the event loop
 spawn              starts a program
 signals            signals that are handled

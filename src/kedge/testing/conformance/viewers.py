@@ -1,4 +1,4 @@
-"""What stands beside a run that is active: viewers that go and come back, and files that are copied out and in."""
+"""What goes on beside an active run: viewers that go and come back, and files that are copied out and in."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """What the machine of a run's user does with a run in a cluster without a shared folder.
 
-copy_rules    which files are copied, in which order
-folder_scan   the files of a run folder as they are now
-sent_files    what the user's machine has of them
-copy_sender   sends what is new
-serve_run     program beside the run folder: sends it
-originals     which file of the copy comes from which original
-local_copy    the copy on the machine of the user
-copy_session  one conversation between the two
+copy_rules        which files are copied, in which order
+folder_scan       the files of a run folder as they are now
+sent_files        which of them the user's machine has
+copy_sender       sends what is new
+serve_run         program beside the run folder: sends it
+originals         which file of the copy comes from which original
+local_copy        the copy on the machine of the user
+copy_session      one conversation with serve_run
 submitted         where a run is in its cluster
 exec_copy_stream  `serve-run` in a pod
 copy_state        who copies a run now, and what the copy has

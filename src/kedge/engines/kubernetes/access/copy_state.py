@@ -1,6 +1,6 @@
 """Who copies a run now, and how new its copy is.
 
-RUN/cluster/copying.lock          held by the process that copies records and logs; its time is that of the last news
+RUN/cluster/copying.lock          held by the process that copies records and logs; its time is when something came last
 RUN/cluster/copying-outputs.lock  the same for the outputs
 RUN/cluster/copied.json           what the copy has
 """

@@ -10,7 +10,7 @@ from typing import Any
 from kedge.engines.kubernetes.access import copy_state, fetching, kept_decisions, submitted
 from kedge.engines.kubernetes.access.submitted import SubmittedJob, SubmittedRun
 from kedge.engines.kubernetes.objects import labels
-from kedge.engines.kubernetes.pods import driver_words
+from kedge.engines.kubernetes.pods import driver_problems
 from kedge.errors import EXIT_FAILED, EXIT_INTERRUPTED, CannotRun, KedgeError
 from kedge.runs import disk_reserve, events, report, status
 from kedge.runs.events import EventLog
@@ -116,7 +116,7 @@ def _waits(found: SubmittedRun, pod: dict[str, Any] | None) -> str:
     """Why a driver does not run, in words."""
     job = found.job()
     pods, about_job = ([pod], ()) if pod else ([], found.events_of(job))
-    text = driver_words.why_not_running(job, pods, about_job, found.events_of(pod))
+    text = driver_problems.why_not_running(job, pods, about_job, found.events_of(pod))
     return text or "its driver is being started"
 
 

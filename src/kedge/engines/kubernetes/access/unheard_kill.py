@@ -1,4 +1,4 @@
-"""The end of a run whose driver does not take up `kedge stop --kill`: it lacks rights, hangs, or has no node."""
+"""The end of a run whose driver does not act on `kedge stop --kill`: it lacks rights, hangs, or has no node."""
 
 from __future__ import annotations
 

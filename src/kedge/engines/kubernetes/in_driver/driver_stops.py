@@ -1,5 +1,5 @@
-"""The requests to stop a job, in a driver: SIGTERM is none of them. The kubelet sends it when the driver's pod is to go
-(its node is drained, say), and the job goes on with another driver."""
+"""The requests to stop a job, in a driver. SIGTERM is not one of them: the kubelet sends it when the driver's pod is to
+go (its node is drained, say), and the job goes on with another driver."""
 
 from __future__ import annotations
 

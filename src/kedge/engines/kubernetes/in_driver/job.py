@@ -21,8 +21,8 @@ from kedge.engines.kubernetes.in_driver.backend import KubernetesBackend
 from kedge.engines.kubernetes.in_driver.code_server import CodeServer
 from kedge.engines.kubernetes.in_driver.driver_pod import DriverPod
 from kedge.engines.kubernetes.in_driver.driver_stops import DriverStops
+from kedge.engines.kubernetes.in_driver.pod_checks import RunPodChecks
 from kedge.engines.kubernetes.in_driver.pod_plans import RunPodPlans, place_of
-from kedge.engines.kubernetes.in_driver.pod_words import RunPodWords
 from kedge.engines.kubernetes.in_driver.requests import AnchorWatch
 from kedge.engines.kubernetes.in_driver.task_pods import TaskPods
 from kedge.engines.kubernetes.objects import labels, run_objects
@@ -75,7 +75,7 @@ def run(plan: Plan, run: Run, secrets: Secrets, options: Mapping[str, Any], here
             say(f"not copied from the job folder: {', '.join(map(one_line, plans.left_out[:_MOST_NAMED]))}")
         pods = TaskPods(
             here.api, labels.of_component(here.owner.name, labels.TASK), here.owner.uid,
-            plans, RunPodWords(chosen), here.decisions, say, chosen.lost_node_sec,
+            plans, RunPodChecks(chosen), here.decisions, say, chosen.lost_node_sec,
             pod_queue.names_of(chosen.queue, here.owner.name, plan.gang),
         )  # fmt: skip
         anchor = AnchorWatch(here.api, here.owner.name, here.owner.uid)

@@ -1,4 +1,4 @@
-"""Creates and deletes pods in worker threads, up to 24 at a time. What becomes of that is news."""
+"""Creates and deletes pods in worker threads, up to 24 at a time, and reports the answers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from kedge.engines.base import Task
 from kedge.engines.kubernetes.in_driver.attempt_pod import AttemptPod, PodKey, PodStage
 from kedge.engines.kubernetes.in_driver.pod_calls import PodCalls, PodWorkload
 from kedge.engines.kubernetes.objects import scheduling
-from kedge.engines.kubernetes.pods import queue_words
+from kedge.engines.kubernetes.pods import kueue_workloads
 
 _ASK_SEC = 5.0  # between questions about a Workload
 _MOST_ASKED = 8  # pods without a group whose Workloads are asked for
@@ -109,7 +109,7 @@ class PodQueue:
         """What Kueue says of the Workload of a pod. Returns the pods for which that is news."""
         if self._names is None or news.key not in self._held:
             return ()
-        said = queue_words.why_waiting(news.workload)
+        said = kueue_workloads.why_waiting(news.workload)
         changed = [*self._held.values()] if self._names.group else [self._held[news.key]]
         for pod in changed:
             pod.queue_said = said

@@ -53,8 +53,8 @@ class PodPlans(Protocol):
         """The Secret with the tokens of a job attempt."""
 
 
-class PodWords(Protocol):
-    """What pods say about themselves, in kedge's words. Pure."""
+class PodChecks(Protocol):
+    """Whether pods are over, and why those that do not run wait. Pure."""
 
     def gone(self, pod: AttemptPod, now: float) -> Gone | None:
         """Why nothing of a task attempt runs any more, or will ever run; None if it does or may."""
@@ -85,11 +85,11 @@ class TaskPods:
     relaunches = True
 
     def __init__(
-        self, api: KubernetesApi, labels: Mapping[str, str], owner: str, plans: PodPlans, words: PodWords,
+        self, api: KubernetesApi, labels: Mapping[str, str], owner: str, plans: PodPlans, checks: PodChecks,
         record: PodRecord, say: Callable[[str], None], lost_sec: float | None,
         queue_names: QueueNames | None = None,
     ) -> None:  # fmt: skip
-        self._api, self._labels, self._plans, self._words, self._record = api, labels, plans, words, record
+        self._api, self._labels, self._plans, self._checks, self._record = api, labels, plans, checks, record
         self._say, self._lost_sec = say, lost_sec
         self._news: queue.SimpleQueue[PodAnswer | PodsListed | PodSeen] = queue.SimpleQueue()
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -178,7 +178,7 @@ class TaskPods:
         if pod.stage < PodStage.THERE:
             return f"pod {pod.name} could not be created: {pod.trouble}" if pod.trouble else "it has no pod yet"
         node = str(fields.node(pod.pod)) if pod.pod else ""
-        said = self._words.pending(pod)
+        said = self._checks.pending(pod)
         where = f"pod {pod.name}" + (f" on node {node}" if node and f"node {node}" not in said else "")
         return f"{where}: {said}" if said else where
 
@@ -371,8 +371,8 @@ class TaskPods:
 
     def _asks_events(self, pod: AttemptPod, now: float) -> bool:
         """Whether nothing is known before the events about a pod are."""
-        final = self._words.is_final(pod)
-        wants = self._words.wants_events(pod, now) and not (final and pod.asks_last)
+        final = self._checks.is_final(pod)
+        wants = self._checks.wants_events(pod, now) and not (final and pod.asks_last)
         if wants and (final or self._may_ask(now)):
             pod.events_asked, pod.asks_last = now, final
             self._calls.ask_events(pod.key, pod.name, pod.uid, last=pod.asks_last)
@@ -387,7 +387,7 @@ class TaskPods:
 
     def _judge(self, pod: AttemptPod, now: float) -> None:
         """Tell the backend if a pod is over, or will never run."""
-        gone = self._words.gone(pod, now)
+        gone = self._checks.gone(pod, now)
         if pod.stage == PodStage.OVER:
             self._tell(pod, gone or self._gone_of(pod, GoneKind.ENDED, ""))
         elif gone:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kedge.engines.cluster.base import EndKind, GoneKind
-from kedge.engines.kubernetes.pods import evictions, fields, kinds, queue_words
+from kedge.engines.kubernetes.pods import evictions, fields, kinds, kueue_workloads
 from kedge.engines.kubernetes.pods.containers import PodEnd
 from kedge.engines.kubernetes.pods.fields import Fields
 
@@ -37,7 +37,7 @@ class ClusterSign(NamedTuple):
 
 def of_conditions(pod: Fields) -> ClusterSign | None:
     """By the scheduler, the eviction API, controllers, and Kueue. What the kubelet did is told by `of_status`."""
-    for kind, read in ((_DISRUPTED, _disruption), (_KUEUE, queue_words.ended)):
+    for kind, read in ((_DISRUPTED, _disruption), (_KUEUE, kueue_workloads.ended)):
         found = fields.condition(pod, kind)
         if found.get("status") == "True" and (end := read(found)):
             return ClusterSign(end, fields.seconds(found.get("lastTransitionTime")))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kedge.engines.cluster.base import EndKind, GoneKind
 from kedge.engines.kubernetes.objects import scheduling
-from kedge.engines.kubernetes.pods import containers, fields, image_problems, kinds, scheduler_words
+from kedge.engines.kubernetes.pods import containers, fields, image_problems, kinds, scheduler_messages
 from kedge.engines.kubernetes.pods.containers import PodEnd
 from kedge.engines.kubernetes.pods.fields import AGENT, APP, PREPARE, Fields
 
@@ -92,7 +92,7 @@ def _unscheduled(pod: Fields) -> PodWait:
     if node := fields.status(pod).get("nominatedNodeName"):
         return PodWait(f"it waits for pods of lower priority to leave node {node}")
     if reason == "Unschedulable":
-        words = scheduler_words.sentence(said)
+        words = scheduler_messages.sentence(said)
     elif said:
         words = said
     else:

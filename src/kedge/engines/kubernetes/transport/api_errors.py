@@ -1,4 +1,4 @@
-"""What goes wrong when the API server is asked, in words."""
+"""The errors of the API server, and of connections to it, as one kind of error of ours."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class ApiError(CannotRun):
     """The API server refused, or was not reached.
 
     `status` is that of HTTP, or 0 if there was no answer. `reason` is Kubernetes' own, such as AlreadyExists, and
-    `said` its message as it came. `causes` are the wrong fields, with what is wrong. `retry_after` are the seconds
-    after which the server wants to be asked again.
+    `server_message` is its message as it came. `causes` are the wrong fields, with what is wrong. `retry_after` are the
+    seconds after which the server wants to be asked again.
     """
 
     def __init__(
-        self, status: int, reason: str, message: str, *, said: str = "", causes: tuple[tuple[str, str], ...] = (),
-        retry_after: float | None = None,
+        self, status: int, reason: str, message: str, *, server_message: str = "",
+        causes: tuple[tuple[str, str], ...] = (), retry_after: float | None = None,
     ) -> None:  # fmt: skip
         self.status, self.reason, self.message = status, reason, message
-        self.said, self.causes, self.retry_after = said or message, causes, retry_after
+        self.server_message, self.causes, self.retry_after = server_message or message, causes, retry_after
         super().__init__(message)
 
     @property
@@ -62,7 +62,7 @@ def refused(status: int, body: bytes, doing: str, retry_after: str = "") -> ApiE
     seconds = float(again) if again.replace(".", "", 1).isdigit() else None
     kind = Expired if status == 410 else ApiError
     text = _words(status, reason, said, doing)
-    return kind(status, reason, text, said=said, causes=causes, retry_after=seconds)
+    return kind(status, reason, text, server_message=said, causes=causes, retry_after=seconds)
 
 
 def _words(status: int, reason: str, said: str, doing: str) -> str:

@@ -1,4 +1,4 @@
-"""HTTP requests to the API server, each with a deadline: httpx, with errors in our words."""
+"""HTTP requests to the API server, each with a deadline: httpx, with its errors as ours."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ConnectionPool:
 
     def call(self, method: str, path: str, body: bytes | None, headers: dict[str, str], deadline: float) -> ApiAnswer:
         """One request and its whole answer. ApiError: there is none until `deadline`, by time.monotonic()."""
-        with self._words():
+        with self._as_api_errors():
             response = self._send(method, path, body, headers, deadline)
             with closing(response):
                 parts = []
@@ -60,7 +60,7 @@ class ConnectionPool:
     def stream(self, path: str, headers: dict[str, str], deadline: float, quiet_sec: float) -> httpx.Response:
         """A request whose answer goes on: it begins until `deadline`, and then is never quiet for longer than this. The
         caller closes it. ApiError; httpx errors while it is read."""
-        with self._words():
+        with self._as_api_errors():
             response = self._send("GET", path, None, headers, deadline)
         response.request.extensions["timeout"]["read"] = quiet_sec  # which is what the body is read with
         if sock := socket_of(response):
@@ -105,7 +105,7 @@ class ConnectionPool:
             return self._client
 
     @contextmanager
-    def _words(self) -> Iterator[None]:
+    def _as_api_errors(self) -> Iterator[None]:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as error:

@@ -1,4 +1,4 @@
-"""What a program prints that proves who asks."""
+"""Credentials that a program prints, as kubeconfig files name it (exec plugins)."""
 
 from __future__ import annotations
 

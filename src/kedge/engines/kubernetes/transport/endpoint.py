@@ -1,4 +1,4 @@
-"""Where an API server is, and what proves to it who asks."""
+"""Where an API server is, and the credentials for it."""
 
 from __future__ import annotations
 

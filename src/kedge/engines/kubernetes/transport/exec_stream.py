@@ -103,4 +103,4 @@ def _code(data: bytes, what: str) -> int:
         said = str(status.get("message") or "")
     except (ValueError, AttributeError, KeyError, TypeError, StopIteration):
         said = data[:500].decode(errors="replace")
-    raise ApiError(500, "ExecFailed", f"{what} did not run: {said}", said=said)
+    raise ApiError(500, "ExecFailed", f"{what} did not run: {said}", server_message=said)

@@ -1,4 +1,4 @@
-"""What Slurm says of nodes whose tasks are not heard of: asked without waiting for the answer."""
+"""What Slurm says of nodes whose tasks are silent: asked without waiting for the answer."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 It is started in two steps, so that no controller that is killed meanwhile leaves one which the next does not know: its
 process waits at a gate, is recorded, and becomes srun when the gate opens. If its controller is killed before that, the
-gate closes, and the process ends without a word.
+gate closes, and the process ends silently.
 """
 
 from __future__ import annotations

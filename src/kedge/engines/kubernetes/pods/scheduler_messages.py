@@ -1,4 +1,4 @@
-"""The scheduler's message about a pod that no node can take, as a sentence with what to do.
+"""The scheduler's message about a pod that no node can take, as a sentence that says what to do.
 
 0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: ...
 """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kedge.engines.kubernetes.pods import queue_words
+from kedge.engines.kubernetes.pods import kueue_workloads
 
 
 def workload(status: dict[str, Any] | None = None, *, active: bool = True, **said: tuple[str, str]) -> dict[str, Any]:
@@ -32,4 +32,4 @@ def workload(status: dict[str, Any] | None = None, *, active: bool = True, **sai
     ],
 )  # fmt: skip
 def test_why_it_waits(found: dict[str, Any] | None, words: str) -> None:
-    assert queue_words.why_waiting(found) == words
+    assert kueue_workloads.why_waiting(found) == words

@@ -1,4 +1,4 @@
-"""What the pods of a run's tasks say about themselves: that they are over, or why they do not run, and since when."""
+"""Checks the pods of a run's tasks: whether they are over, why the others do not run, and for how long."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _QUEUE = "kueue.x-k8s.io/"
 _SOON_SEC, _AGAIN_SEC = 5.0, 15.0  # until the events of a pod that does not begin are asked for
 
 
-class RunPodWords:
-    """It is a PodWords."""
+class RunPodChecks:
+    """The PodChecks of a driver, with the waiting times that its options allow."""
 
     def __init__(self, options: KubernetesOptions) -> None:
         self._limits = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedge.engines.kubernetes.pods.scheduler_words import sentence
+from kedge.engines.kubernetes.pods.scheduler_messages import sentence
 
 TOLERATE = "if it may run there, have the site add the taint to `tolerations`"
 LOOK = "have the site's administrator look at them"

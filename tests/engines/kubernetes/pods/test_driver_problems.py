@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from tests.engines.kubernetes.pods.shapes import REAL, deleted, event, pod
 
-from kedge.engines.kubernetes.pods import driver_words
+from kedge.engines.kubernetes.pods import driver_problems
 
 JOB = {"metadata": {"name": "r-driver"}, "status": {}}
 CREATING = 'Error creating: pods "r-driver-abc" is forbidden: '
 
 
 def refused(message: str) -> str:
-    return driver_words.why_not_running(JOB, [], [event("FailedCreate", message)])
+    return driver_problems.why_not_running(JOB, [], [event("FailedCreate", message)])
 
 
 def test_a_real_job_without_its_service_account() -> None:
-    words = driver_words.why_not_running(REAL["job"]["job"], [], REAL["job"]["events"])
+    words = driver_problems.why_not_running(REAL["job"]["job"], [], REAL["job"]["events"])
     assert words.startswith("the driver's service account does not exist: ")
     assert words.endswith("`kedge kubernetes setup` prints what the namespace needs")
 
@@ -60,20 +60,20 @@ def container(state: Any, last: Any = None) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_its_pod(found: Any, words: str) -> None:
-    said = driver_words.why_not_running(JOB, [REAL["failed"]["pod"] | {"metadata": {"name": "old"}}, found])
+    said = driver_problems.why_not_running(JOB, [REAL["failed"]["pod"] | {"metadata": {"name": "old"}}, found])
     assert words in said if words else said == ""
 
 
 def test_a_job_that_is_held_back() -> None:
     held = {**JOB, "spec": {"suspend": True}}
-    assert "waits for Kueue or whoever suspends Jobs that name no queue" in driver_words.why_not_running(held, [])
+    assert "waits for Kueue or whoever suspends Jobs that name no queue" in driver_problems.why_not_running(held, [])
     queued = {**held, "metadata": {"name": "r-driver", "labels": {"kueue.x-k8s.io/queue-name": "default"}}}
-    assert "suspended: it waits in the queue default; a driver should" in driver_words.why_not_running(queued, [])
+    assert "suspended: it waits in the queue default; a driver should" in driver_problems.why_not_running(queued, [])
 
 
 def test_its_job() -> None:
-    assert driver_words.why_not_running(None, []) == "the Job of its driver does not exist (any more)"
-    assert "not created the pod" in driver_words.why_not_running(JOB, [])
+    assert driver_problems.why_not_running(None, []) == "the Job of its driver does not exist (any more)"
+    assert "not created the pod" in driver_problems.why_not_running(JOB, [])
     failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
-    given_up = driver_words.why_not_running({**JOB, "status": {"conditions": [failed]}}, [])
+    given_up = driver_problems.why_not_running({**JOB, "status": {"conditions": [failed]}}, [])
     assert "given its driver up: too often" in given_up
