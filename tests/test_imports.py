@@ -173,6 +173,7 @@ EVERYBODYS = {
     "lazy_modules",
     "quick_dataclasses",
     "late_patterns",
+    "lock_waits",
 }
 ANYBODY = {"", "__main__"}  # the package itself and its entry point
 # Their names come from elsewhere: the tables of lazy_modules; a list of modules of others that a bundle shall carry; a

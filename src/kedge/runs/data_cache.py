@@ -105,11 +105,12 @@ class DataCache:
         unused = [entry for entry in self.entries() if entry.used <= limit]
         for entry in unused:
             self._clear(entry.sha256)
-        for path in self.path.glob(".*"):
+        partial = Path(f"{self.path}-partial")
+        for path in (*self.path.glob(".*"), *partial.glob("*.own-*")):
             with suppress(OSError):
                 if path.lstat().st_mtime < time.time() - _ABANDONED_SEC:
                     _remove(path)
-        for path in Path(f"{self.path}-partial").glob("*.lock"):
+        for path in partial.glob("*.lock"):
             with suppress(OSError):
                 _prune_partial(path, limit)
         return unused

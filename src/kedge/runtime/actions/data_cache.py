@@ -1,8 +1,10 @@
 """Downloaded files that all tasks of a user share, stored under their SHA-256.
 
-On the machine itself the cache is $XDG_CACHE_HOME/kedge/data/<sum>. Unfinished files are in data-partial beside it;
-only the holder of the lock <sum>.lock writes them. A container has read-only access to the cache: it fetches missing
-files into a folder of its own, from which kedge's controller, outside the container, moves them into the cache.
+On the machine itself, or on all nodes of a cluster, the cache is $XDG_CACHE_HOME/kedge/data/<sum>. Unfinished files are
+in data-partial beside it; only the holder of the lock <sum>.lock writes <sum>.partial. Who waits for it and sees no
+progress, as the holder hangs, perhaps on another node, or who finds no locks there, fetches a copy of its own. A
+container has read-only access to the cache: it fetches missing files into a folder of its own, from which kedge's
+controller, outside the container, moves them into the cache.
 
 Files are opened without following links, must be regular, and are used only if their sum is right. The descriptor that
 was checked is the one that is used, so later changes to the path have no effect.
@@ -15,15 +17,17 @@ import fcntl
 import hashlib
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kedge import xdg
+from kedge import lock_waits, xdg
 from kedge.contract import DATA_CACHE_DIR, FETCHED_DIR
 from kedge.errors import CannotRun
 from kedge.own_files import clear, open_own
 from kedge.runtime.actions.base import ActionFailed, ActionJob
 
+STILL_SEC = 180.0  # a holder of the lock may take that long to compute a sum, during which its file does not grow
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -65,10 +69,9 @@ def entry(cache: CacheFolders, digest: str, fetch: Callable[[str], None], job: A
 
 
 def _fetched(cache: CacheFolders, digest: str, fetch: Callable[[str], None], job: ActionJob) -> int:
-    with _locked(os.path.join(cache.partial, f"{digest}.lock"), digest, job):
+    with _partial(cache, digest, job) as partial:
         fd = _open_checked(cache.target, digest, job)  # another task may have been faster
         while fd is None:
-            partial = os.path.join(cache.partial, f"{digest}.partial")
             _clear(partial, keep_regular=True)
             fetch(partial)
             fd = _open(partial)
@@ -135,14 +138,45 @@ def check(path: str, digest: str | None, what: str) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: str, digest: str, job: ActionJob) -> Iterator[None]:
-    lock = open_own(path, os.O_RDWR)
+def _partial(cache: CacheFolders, digest: str, job: ActionJob) -> Iterator[str]:
+    """The path of the unfinished file that only this process writes: the one that all tasks share, which remains for
+    the next try, or one of its own, which does not."""
+    shared = os.path.join(cache.partial, f"{digest}.partial")
+    lock = open_own(os.path.join(cache.partial, f"{digest}.lock"), os.O_RDWR)
     try:
+        if _locked(lock, shared, digest, job):
+            yield shared
+            return
+        own = tempfile.mkdtemp(prefix=f"{digest}.own-", dir=cache.partial)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            job.log(f"{digest[:12]}… is in use by another task on this machine; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+            yield os.path.join(own, "file")
+        finally:
+            _clear(own)
     finally:
         os.close(lock)
+
+
+def _locked(lock: int, partial: str, digest: str, job: ActionJob) -> bool:
+    """Wait for the lock of a file. False if that is not worth it."""
+    file = f"{digest[:12]}…"
+    try:
+        lock_waits.lock(
+            lock, fcntl.LOCK_EX, STILL_SEC, quiet_sec=0.0, progress=lambda: _growth(partial),
+            say=lambda holder: job.log(f"{file} is in use by another task ({holder}); waiting for it"),
+        )  # fmt: skip
+    except lock_waits.StillLocked as error:
+        job.log(f"{file} has not grown for {STILL_SEC:g} s, in which {error} had it; fetching it once more")
+        return False
+    except OSError as error:
+        job.log(f"{file} cannot be locked ({error.strerror}), so other tasks may fetch it at the same time")
+        return False
+    return True
+
+
+def _growth(path: str) -> tuple[int, int] | None:
+    """What changes while somebody writes a file."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns

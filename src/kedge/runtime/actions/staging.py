@@ -72,11 +72,19 @@ def _locked_folder(place: str, prefix: str) -> tuple[str, int]:
     while True:
         folder = tempfile.mkdtemp(prefix=prefix, dir=place)
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # a file system without locks, on which nobody sweeps
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.path.exists(folder):
+        if not _is_being_swept(lock) and os.path.exists(folder):
             return folder, lock
         os.close(lock)  # swept before it was locked
+
+
+def _is_being_swept(lock: int) -> bool:
+    """Lock a new folder. Only who sweeps can have locked it before, perhaps to hang on another machine."""
+    with contextlib.suppress(OSError):  # a file system without locks, on which nobody sweeps
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _swept(place: str, prefix: str, keep: tuple[str, ...]) -> tuple[str, int] | None:
