@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kedge.bundle import cache, prune
+from kedge import lock_waits
+from kedge.bundle import cache, prune, uses
 from kedge.bundle.prune import Kept
+from kedge.errors import CannotRun
 
 DAY = 86_400.0
 
@@ -55,6 +57,38 @@ def test_bundles_in_use_are_not_deleted(bundles: Path) -> None:
 def test_bundles_of_jobs_in_clusters_are_not_deleted(bundles: Path) -> None:
     assert names(prune.prune(used=lambda: {bundles / "old"})) == [("new", 10)]
     assert names(prune.prune()) == [("old", 10)]
+
+
+def test_bundles_of_runs_that_have_noted_their_use_are_not_deleted(bundles: Path, tmp_path: Path) -> None:
+    runs = [tmp_path / "state" / name for name in ("ends", "removed")]
+    for run in runs:
+        run.mkdir(parents=True)
+        uses.note(bundles / "old", run)
+    assert names(prune.prune(DAY)) == []
+    runs[1].rmdir()
+    assert names(prune.prune(DAY, has_ended=lambda run: False)) == []
+    assert names(prune.prune(DAY, has_ended=lambda run: run == runs[0])) == [("old", 10)]
+    assert not list(bundles.glob("old.uses"))
+
+
+def test_a_run_whose_folder_only_other_machines_see_is_not_over(bundles: Path, tmp_path: Path) -> None:
+    uses.note(bundles / "old", tmp_path / "elsewhere" / "jobs" / "run")
+    assert names(prune.prune(has_ended=lambda run: True)) == [("new", 10)]
+    (tmp_path / "elsewhere" / "jobs").mkdir(parents=True)
+    assert names(prune.prune()) == [("old", 10)]
+
+
+def test_who_waits_for_a_bundle_learns_for_whom(
+    bundles: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    me = f"pid {os.getpid()} on {os.uname().nodename}"
+    monkeypatch.setattr(cache, "_PATIENCE_SEC", 0.1)
+    monkeypatch.setattr(lock_waits.lock, "__kwdefaults__", lock_waits.lock.__kwdefaults__ | {"quiet_sec": 0.0})
+    with cache.locked(bundles / "new"):
+        for kind in (fcntl.LOCK_EX, fcntl.LOCK_SH):
+            with pytest.raises(CannotRun, match=f"in the hands of {me} for 0.1 s"), cache.locked(bundles / "new", kind):
+                pass
+    assert f"note: the runtime's bundle is in the hands of {me}; waiting for it" in capsys.readouterr().err
 
 
 def test_leftovers_of_a_dead_builder_are_deleted(bundles: Path) -> None:

@@ -3,6 +3,7 @@
 build            what the rest of kedge uses: a bundle that is ready
 cache            bundles that were built before, by what they were built from
 prune            what the cache holds, and what may go
+uses             which runs in clusters use a bundle
 repair           checks a cached bundle and mends it
 assemble         writes a bundle into an empty folder
 contents         every file of a bundle: its place, layer and origin

@@ -17,13 +17,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kedge import packed_runtime, xdg
+from kedge import lock_waits, packed_runtime, xdg
 from kedge.bundle import busybox, layers, machine, repair
 from kedge.errors import CannotRun
 from kedge.own_files import open_own
 
 PACKAGE = Path(__file__).parents[1]
 _LIBRARIES = "/etc/ld.so.cache"  # rewritten whenever a package installs a library
+_PATIENCE_SEC = 300.0  # a bundle is built in some seconds, on a slow file system in a minute
 _CARRIED = frozenset({".py", ".json", ".toml"})
 
 
@@ -122,17 +123,42 @@ def sweep(place: Path) -> None:
 
 @contextlib.contextmanager
 def locked(place: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold the lock of a bundle. BlockingIOError with LOCK_NB if another process holds it."""
-    place.parent.mkdir(parents=True, exist_ok=True)
+    """Hold the lock of a bundle. BlockingIOError with LOCK_NB if another process holds it. CannotRun: it is held for
+    too long, perhaps by a process on another machine that hangs, or there are no locks."""
     flags = os.O_RDONLY if kind == fcntl.LOCK_SH else os.O_RDWR  # NFS requires exactly these
-    with open(open_own(f"{place}.lock", flags, 0o644), "rb") as lock:
-        fcntl.flock(lock, kind)
+    with _errors(place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = open_own(f"{place}.lock", flags, 0o644)
+    try:
+        with _errors(place):
+            _lock(lock, kind, place)
         yield
+    finally:
+        os.close(lock)
+
+
+def _lock(lock: int, kind: int, place: Path) -> None:
+    patience_sec = 0.0 if kind & fcntl.LOCK_NB else _PATIENCE_SEC
+    try:
+        lock_waits.lock(lock, kind & ~fcntl.LOCK_NB, patience_sec, _say_waiting)
+    except lock_waits.StillLocked as holder:
+        if kind & fcntl.LOCK_NB:
+            raise BlockingIOError from None
+        raise CannotRun(
+            f"the bundle {place} has been in the hands of {holder} for {_PATIENCE_SEC:g} s: end that process if it "
+            "hangs, or set XDG_CACHE_HOME to another folder"
+        ) from None
+
+
+def _say_waiting(holder: str) -> None:
+    print(f"note: the runtime's bundle is in the hands of {holder}; waiting for it", file=sys.stderr)
 
 
 @contextlib.contextmanager
 def _errors(path: Path) -> Iterator[None]:
     try:
         yield
+    except BlockingIOError:
+        raise
     except OSError as error:
         raise CannotRun(f"the bundle cannot be built in {path.parent}: {error}") from error

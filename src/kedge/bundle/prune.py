@@ -1,6 +1,6 @@
 """Listing the bundles in the cache, and removing those that are no longer used.
 
-Lock files, which are empty, are never removed: otherwise two builders could each hold a different one.
+Lock files are never removed: otherwise two builders could each hold a different one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kedge.bundle import cache, repair
+from kedge.bundle import cache, repair, uses
 
 
 class Kept(NamedTuple):
@@ -30,20 +30,29 @@ def entries() -> list[Kept]:
     return sorted(found, key=lambda kept: -kept.used)
 
 
-def prune(unused_sec: float = 0.0, used: Callable[[], Collection[Path]] = tuple) -> list[Kept]:
+def prune(
+    unused_sec: float = 0.0,
+    used: Callable[[], Collection[Path]] = tuple,
+    has_ended: Callable[[Path], bool] = lambda run: False,
+) -> list[Kept]:
     """Remove the bundles that were not used for `unused_sec` and that no job uses now. Return the removed ones.
 
     A job on this machine holds the lock of its bundle. `used` returns those of jobs in clusters, where no lock
-    reaches; it is asked while the bundle is locked, because a submission holds that lock until it can be known."""
+    reaches; it is asked while the bundle is locked, because a submission holds that lock until it can be known.
+    `has_ended` is asked about the folders of runs that have noted their use."""
     limit, gone = time.time() - unused_sec, []
     for place in _places():
         with suppress(BlockingIOError), cache.locked(place, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            if place.exists() and (kept := _kept(place)).used <= limit and place not in used():
+            if place.exists() and (kept := _kept(place)).used <= limit and not _is_used(place, used, has_ended):
                 os.rename(place, place.with_name(f".{place.name}.gone"))
                 gone.append(kept)
                 repair.distrust(place)
             cache.sweep(place)
     return gone
+
+
+def _is_used(place: Path, used: Callable[[], Collection[Path]], has_ended: Callable[[Path], bool]) -> bool:
+    return uses.is_used(place, has_ended) or place in used()
 
 
 def _places() -> Iterator[Path]:

@@ -67,7 +67,8 @@ def test_the_bundle_of_a_run_is_kept_from_the_start_of_its_submission(
     submission.start(submitted)
     assert in_clusters() == {tmp_path / "bundle"}
     assert pruned + prune.prune(0, in_clusters) == []
-    assert prune.prune() != []
+    assert prune.prune(used=set, has_ended=lambda run: run != submitted.run.path) == [], "another XDG_STATE_HOME"
+    assert prune.prune(has_ended=lambda run: run == submitted.run.path) != []
 
 
 def test_only_this_user_reads_the_orders(submitted: Submitted, slurm: Path) -> None:

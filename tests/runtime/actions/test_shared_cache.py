@@ -1,4 +1,4 @@
-"""The data cache on a file system that nodes share: a holder of a lock may hang on another one, or there are no locks."""
+"""The data cache on a file system that nodes share: who holds a lock may hang on another one, or there are no locks."""
 
 from __future__ import annotations
 

@@ -14,8 +14,9 @@ from kedge.bundle.prune import Kept
 from kedge.cli.view.tables import Table, show
 from kedge.cli.view.wording import seconds
 from kedge.jobs import preparation, runs
-from kedge.runs import data_cache
+from kedge.runs import data_cache, status
 from kedge.runs.data_cache import DataCache
+from kedge.runs.folder import Run
 from kedge.states import FINAL, WITHOUT_END
 
 _DAY = 86_400.0
@@ -44,7 +45,7 @@ def command(prune: bool, days: float) -> None:
             f"deleted no bundles: {lost} has lost its controller and may still use one; end it with kedge stop {lost}"
         )
     else:
-        kept = bundle_cache.prune(days * _DAY, _in_clusters) if prune else bundle_cache.entries()
+        kept = bundle_cache.prune(days * _DAY, _in_clusters, _has_ended) if prune else bundle_cache.entries()
         _show("bundle", kept, bundles.folder(), prune)
 
 
@@ -59,6 +60,11 @@ def _in_clusters() -> set[Path]:
         run.cluster.object(run.cluster.job).get("bundle") for run, _, now in runs.all_runs() if now.state not in FINAL
     )
     return {Path(bundle) for bundle in found if isinstance(bundle, str)}
+
+
+def _has_ended(folder: Path) -> bool:
+    """Whether a run has ended that may be among those of another XDG_STATE_HOME."""
+    return status.read(Run(folder)).state in FINAL
 
 
 def _show(what: str, entries: Sequence[Kept], folder: Path, prune: bool) -> None:

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from kedge.bundle import cache, layers
+from kedge.bundle import cache, layers, uses
 from kedge.contract import timestamp
 from kedge.engines.slurm import commands, job_table, refusals
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
@@ -34,7 +34,7 @@ def submit(run: Run, plan: Plan, options: SlurmOptions) -> None:
     The job carries the run's id as its comment, so that it is found again if this process is killed before it has
     written the number of the job.
     """
-    with cache.held(chosen_layers(plan)) as bundle:  # until job.json says that it is in use: bundle.prune reads that
+    with cache.held(chosen_layers(plan)) as bundle:  # until it is known to be in use: bundle.prune reads that
         place = SlurmPlace(run.id, str(run.path), str(bundle))
         write_atomic(run.cluster.script, render.script(plan, options, place).encode(), followed=True)
         site = SlurmSite(options.commands, options.conf)
@@ -43,6 +43,7 @@ def submit(run: Run, plan: Plan, options: SlurmOptions) -> None:
             "bundle": str(bundle), "submitted": timestamp(time.time_ns()), "time": time.time(), "job": None,
         }  # fmt: skip
         run.cluster.write(run.cluster.job, job)
+        uses.note(bundle, run.path)
     _submit(run, plan, options, site, job)
 
 
