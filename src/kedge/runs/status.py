@@ -121,6 +121,8 @@ def _with_word(run: Run, status: JobStatus) -> JobStatus:
         return status
     if word.state == JobPhase.PENDING:
         return replace(status, pending=word.text or word.reason, expected_start=word.start or None)
+    if word.state == JobPhase.RUNNING and word.text:
+        return replace(status, notes=(*status.notes, f"the cluster says of the job: {word.text}"))
     if word.state == JobPhase.UNKNOWN and word.text:
         return replace(status, notes=(*status.notes, f"what the cluster does with it is not known: {word.text}"))
     return status

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,8 +22,9 @@ from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.controller import progress
 from kedge.engines.controller.job import run_job
 from kedge.engines.controller.stop_requests import Stops
+from kedge.engines.controller.time_limits import SLACK_SEC
 from kedge.engines.slurm.commands import SlurmSite
-from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
+from kedge.engines.slurm.in_allocation.allocation import AllocationTime, SlurmAllocation, TimeQuestion
 from kedge.engines.slurm.in_allocation.backend import SlurmBackend
 from kedge.engines.slurm.in_allocation.ends import AllocationEnd
 from kedge.engines.slurm.in_allocation.steps import SlurmSteps, StepEnding
@@ -56,6 +58,7 @@ _COMMANDS = {
     "scontrol": 'if [ "$1" = requeue ]; then cat requeue.says >&2; exit "$(cat requeue.code)"; fi; '
     'case "$*" in *"show node"*) cat nodes.says;; *) cat scontrol.says; esac',
     "sacct": "cat sacct.says",
+    "squeue": "cat squeue.says; touch squeue.asked",
     "scancel": 'kill "$(cat srun.pid)"',
 }
 HERE = SlurmAllocation("7", 0, "main")
@@ -81,6 +84,7 @@ class SlurmScene(ClusterScene):
             (folder / name).write_text(f"#!/bin/sh\ncd '{folder}'\n{body}\n")
             (folder / name).chmod(0o755)
         self.says("sacct", "")
+        self.says("squeue", "0:00")
         self.says("nodes", "NodeName=n1 State=MIXED\nNodeName=n2 State=MIXED\n")
         self.requeue("", 0)
         self.allocation("RUNNING")
@@ -127,15 +131,11 @@ class SlurmScene(ClusterScene):
             backend = stack.enter_context(self.backend_of(made, settings or ClusterSettings()))
             now = progress.beginning(made, self.run)
             if self.limit_sec is not None:
-                backend.limit, end = (
-                    TaskTimeLimit(ALLOCATION_TIME_LIMIT, self.limit_sec),
-                    time.monotonic() + self.limit_sec,
-                )
-                backend.time_is_over = lambda limit: now.limits.within(limit, time.monotonic())
-                if self.may_requeue:
-                    backend.requeue_at = end
-                else:
-                    now.limits.within(backend.limit, end)
+                limit = TaskTimeLimit(ALLOCATION_TIME_LIMIT, self.limit_sec)
+                ask = partial(TimeQuestion, SlurmSite(str(self.slurm)), HERE)
+                backend.time = AllocationTime(ask, limit, 0.0)
+                backend.time.say = lambda text: self.emit("note", text=text)
+                backend.time_is_over = lambda limit: now.limits.within(limit, time.monotonic() - SLACK_SEC)
             return run_job(made, self.run, backend, self.stops, self.emit, lambda: 0.0, now)
 
     @contextmanager

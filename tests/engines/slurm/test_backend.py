@@ -15,6 +15,7 @@ from kedge.engines.cluster.base import GoneKind
 from kedge.engines.controller.stop_requests import Stops
 from kedge.errors import CannotRun
 from kedge.states import State
+from kedge.testing.wait import wait_until
 
 from .slurm_scene import LeftAllocation, SlurmScene
 
@@ -163,6 +164,43 @@ def test_at_its_time_limit_a_job_asks_for_another_allocation(scene: SlurmScene) 
         scene.in_allocation(plan(WAITS))
     assert left.value.args[0].requeued
     assert len(scene.seen("allocation-requested")) == 1
+
+
+GOES_ON = "echo ready; until [ -e $KEDGE_JOB_DIR/go ]; do sleep 0.05; done"
+
+
+def test_slurm_has_given_the_allocation_more_time(scene: SlurmScene) -> None:
+    """It is asked when the time is over that it had told."""
+    scene.limit_sec = 0.5
+    scene.says("squeue", "1:00:00")
+
+    def go() -> None:
+        wait_until(lambda: scene.seen("note"), 30)
+        scene.wait_for_log(W0, "ready")
+        (scene.run.job_dir / "go").touch()
+
+    assert scene.in_allocation(plan(GOES_ON), go).state is State.SUCCEEDED
+    assert ["moved the end of the allocation" in facts["text"] for facts in scene.seen("note")] == [True]
+
+
+def test_slurm_has_shortened_the_time_of_the_allocation(scene: SlurmScene) -> None:
+    """It warns then, and is asked."""
+    scene.limit_sec = 3600.0
+
+    def warn() -> None:
+        scene.wait_for_log(W0, "ready")
+        os.kill(os.getpid(), signal.SIGUSR2)
+
+    outcome = scene.in_allocation(plan(WAITS), warn)
+    assert (outcome.state, outcome.code) == (State.FAILED, -1004)
+    assert "1 h" not in outcome.text
+
+
+def test_a_silent_slurm_has_told_the_time_before(scene: SlurmScene) -> None:
+    scene.limit_sec = 0.5
+    (scene.slurm / "squeue").unlink()
+    outcome = scene.in_allocation(plan(WAITS))
+    assert (outcome.state, outcome.code) == (State.FAILED, -1004)
 
 
 def test_slurm_gives_no_other_allocation(scene: SlurmScene) -> None:

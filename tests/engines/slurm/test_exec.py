@@ -135,3 +135,15 @@ def test_a_task_that_has_ended_is_not_joined(running: Run) -> None:
 def test_a_task_without_a_node_is_not_joined(running: Run) -> None:
     with pytest.raises(CannotRun, match="worker:0 has no node yet"):
         slurm_exec.run(running, TaskAttempt(Task("worker", 0), 0, 0), ExecRequest(("ls",)))
+
+
+@pytest.mark.parametrize(("finished", "code"), [(True, 137), (False, 143)])
+def test_a_program_that_slurm_ends_with_the_job(running: Run, slurm: Path, finished: bool, code: int) -> None:
+    """By SIGTERM, perhaps before anybody has looked at whether the task has ended."""
+    log = running.task("worker", 1, 0) / "events.jsonl"
+    event = '{"time": "2026-11-24T04:45:46.713287177Z", "event": "finished"}'
+    says = f"echo '{event}' >>'{log}'" if finished else "true"
+    (slurm / "bin" / "srun").write_text(f"#!/bin/sh\n{says}\nexit 143\n")
+    process = start(running)
+    process.communicate(timeout=60)
+    assert process.returncode == code

@@ -6,30 +6,55 @@ from pathlib import Path
 
 import pytest
 
-from kedge.engines.slurm import job_ends, job_table
+from kedge.engines.slurm import job_ends, job_states, job_table
 from kedge.engines.slurm.commands import SlurmSilent, SlurmSite
 from kedge.engines.slurm.job_ends import SlurmJobEnd
 from kedge.states import State
 
-# sacct of Slurm 22.05 (--allocations --parsable2): seen with real jobs, and for the states which a small
-# cluster never has in the format of its manual.
+_FAILED, _AGAIN = State.FAILED, "with --slurm requeue=true, Slurm gives such a job another allocation"
+# sacct of Slurm 22.05 (--allocations --parsable2): seen with real jobs, and for the states which a small cluster never
+# has in the format of its manual. The state and the code of the run, and what is said, with what to do.
 ROWS = {
-    "CANCELLED by 0|0:0|n1|01:00:00": (
-        State.STOPPED,
-        -210,
-        "cancelled outside of kedge by root (Slurm job 7, node n1)",
+    "CANCELLED by 0|0:0|n1|01:00:00": (State.STOPPED, -210, "outside of kedge by root (Slurm job 7, node n1)", ""),
+    "CANCELLED by 4294967290|0:0|None assigned|1:00": (State.STOPPED, -210, "by the user 4294967290 (Slurm job 7)", ""),
+    "TIMEOUT|0:0|n1|00:01:00": (
+        _FAILED, -1004, "limit of the allocation (00:01:00) has passed", "more time with --slurm time=TIME",
     ),
-    "CANCELLED by 4294967290|0:0|None assigned|1:00": (State.STOPPED, -210, "by the user 4294967290 (Slurm job 7)"),
-    "TIMEOUT|0:0|n1|00:01:00": (State.FAILED, -1004, "the time limit of the allocation (00:01:00) has passed"),
-    "DEADLINE|0:0|None assigned|00:01:00": (State.FAILED, -1004, "ask for more time with --slurm time=TIME"),
-    "NODE_FAIL|1:0|n1|01:00:00": (State.FAILED, -1001, "the node of the job's controller has failed"),
-    "BOOT_FAIL|0:0|n[1-2]|01:00:00": (State.FAILED, -1001, "node n[1-2]"),
-    "OUT_OF_MEMORY|0:125|n1|01:00:00": (State.FAILED, -1200, "Slurm ended the job because it ran out of memory"),
-    "PREEMPTED|0:0|n1|01:00:00": (State.FAILED, -1003, "preempted by Slurm for another job"),
-    "REVOKED|0:0|None assigned|01:00:00": (State.FAILED, None, "another cluster runs the job"),
-    "FAILED|0:9|n1|00:01:00": (State.FAILED, None, "its controller was ended by signal 9 and recorded no end"),
-    "FAILED|3:0|n1|00:01:00": (State.FAILED, None, "its controller ended with exit code 3"),
-}
+    "DEADLINE|0:0|None assigned|00:01:00": (_FAILED, -1004, "could not end before its deadline", "a later deadline"),
+    "NODE_FAIL|1:0|n1|01:00:00": (_FAILED, -1001, "the node of the job's controller has failed", _AGAIN),
+    "BOOT_FAIL|0:0|n[1-2]|01:00:00": (_FAILED, -1001, "could not be started (Slurm job 7, node n[1-2])", _AGAIN),
+    "LAUNCH_FAILED|0:0|n1|01:00:00": (_FAILED, -1001, "its nodes could not be started", _AGAIN),
+    "RECONFIG_FAIL|0:0|n1|01:00:00": (_FAILED, -1001, "its nodes could not be started", _AGAIN),
+    "OUT_OF_MEMORY|0:125|n1|01:00:00": (_FAILED, -1200, "it ran out of memory", "ask for more of it (memoryMB)"),
+    "PREEMPTED|0:0|n1|01:00:00": (_FAILED, -1003, "preempted by Slurm for another job", _AGAIN),
+    "REVOKED|0:0|None assigned|01:00:00": (_FAILED, None, "another cluster of the federation had it", "batch.log"),
+    "COMPLETED|0:0|n1|00:01:00": (_FAILED, None, "its controller ended and recorded no end", "batch.log"),
+    "FAILED|0:9|n1|00:01:00": (_FAILED, None, "its controller was ended by signal 9 and recorded no end", "batch.log"),
+    "FAILED|3:0|n1|00:01:00": (_FAILED, None, "its controller ended with exit code 3", "batch.log"),
+}  # fmt: skip
+# Of job_state_string in Slurm's source: base states, then flags. The phase of a run whose job squeue lists like this.
+PENDING = {"PENDING", "EXPEDITING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
+RUNNING = {
+    "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "POWER_UP_NODE", "RESIZING", "REVOKED", "SIGNALING",
+    "STAGE_OUT", "STOPPED", "UPDATE_DB",
+}  # fmt: skip
+
+
+def test_every_state_of_slurm_has_a_row() -> None:
+    ends = {row.partition("|")[0].partition(" ")[0] for row in ROWS}
+    assert ends - {"REVOKED"} | PENDING | RUNNING == job_states.STATES.keys()
+    for name in job_states.STATES:
+        phase = "pending" if name in PENDING else "running" if name in RUNNING else "gone"
+        assert job_states.phase(name) == phase, name
+    assert job_states.phase("A_NEW_ONE") == "running"
+
+
+def test_a_job_without_its_allocation() -> None:
+    keeps = {name for name in job_states.STATES if job_states.has_allocation(name)}
+    assert RUNNING - keeps == {"COMPLETING", "STAGE_OUT", "REVOKED"}
+    assert keeps < RUNNING
+    assert job_states.has_allocation("A_NEW_ONE")
+    assert not job_states.has_allocation("")
 
 
 @pytest.fixture
@@ -49,12 +74,13 @@ def test_a_job_that_only_accounting_knows(site: SlurmSite, tmp_path: Path, row: 
     found = job_ends.asked(site, "7")
     assert found
     end = job_ends.recorded(found, "7")
-    state, code, text = ROWS[row]
+    state, code, text, advice = ROWS[row]
     assert (end.state, end.code) == (state, code)
     assert text in end.text
+    assert advice in end.text
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "PENDING", "REQUEUED", "SUSPENDED", "COMPLETING", "RESIZING"])
+@pytest.mark.parametrize("state", sorted(PENDING | RUNNING - {"REVOKED"}))
 def test_a_job_that_has_not_ended(site: SlurmSite, tmp_path: Path, state: str) -> None:
     says(tmp_path, "sacct", f"{state}|0:0|n1|01:00:00")
     assert job_ends.asked(site, "7") is None

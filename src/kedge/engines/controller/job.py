@@ -143,7 +143,11 @@ class _JobLoop:
     def _pause(self, attempt: Attempt, judged: JobVerdict) -> JobOutcome | None:
         """Wait for the next attempt. Returns how the job ended if there is none."""
         limits = self._now.limits
-        if not _wait(min(self._now.retry_due, time.monotonic() + limits.job_left()), self._stops, self._backend):
+
+        def end() -> float:  # the backend may find another limit meanwhile
+            return min(self._now.retry_due, time.monotonic() + limits.job_left())
+
+        if not _wait(end, self._stops, self._backend):
             self._record_stop(attempt)
             return self._outcome(completion.STOPPED, judged, completion.STOPPED.text)
         if limits.of_job and limits.job_left() <= 0:
@@ -168,15 +172,15 @@ class _JobLoop:
         return JobOutcome(verdict.outcome, verdict.code, text, number, judged, stops.interrupted, disk_full)
 
 
-def _wait(end: float, stops: Stops, backend: Backend) -> bool:
-    """Wait until `end`, by time.monotonic(); False if a stop was requested in the meantime. What the backend says about
-    the attempt before changes nothing any more."""
+def _wait(end: Callable[[], float], stops: Stops, backend: Backend) -> bool:
+    """Wait until `end()`, by time.monotonic(); False if a stop was requested in the meantime. What the backend says
+    about the attempt before changes nothing any more."""
     polled = backend.due < math.inf
     with selectors.DefaultSelector() as selector:
         selector.register(stops, selectors.EVENT_READ)
         if polled:
             selector.register(backend, selectors.EVENT_READ)
-        while not stops.count and (left := end - time.monotonic()) > 0:
+        while not stops.count and (left := end() - time.monotonic()) > 0:
             selector.select(min(left, max(0.0, backend.due - time.monotonic())))
             stops.drain()
             if polled:

@@ -11,6 +11,7 @@ submission       hands a run over: bundle, batch script, sbatch
 refusals         why sbatch refuses a job, and what to change
 liveness         what Slurm says of a run, and the end that its job did not record
 job_table        this user's jobs, as squeue lists them
+job_states       what the states of a job mean
 job_ends         why a job has ended that did not record it
 pending_reasons  why a job is pending, in words
 requests         what the owner asks of a run: over the link, else by Slurm

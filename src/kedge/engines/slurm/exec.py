@@ -27,6 +27,7 @@ from kedge.runs.job_events import JobEvent
 _LOOK_SEC = 1.0  # between two looks at whether the task still runs
 _LINGER_SEC = 10.0  # for srun to end
 _BLOCK = 1 << 16
+_TERMINATED = (-signal.SIGTERM, 128 + signal.SIGTERM)
 _EXIT = late_pattern(
     rb"(?m)^srun: error: [^ ]+: tasks? 0: (Exited with exit code|Terminated|Killed|Hangup|Interrupt|Quit)[^\n]*\n"
 )
@@ -77,10 +78,12 @@ def _run(
 def _waited(child: subprocess.Popen[bytes], run: Run, attempt: TaskAttempt) -> int:
     while True:
         try:
-            return child.wait(_LOOK_SEC)
+            code = child.wait(_LOOK_SEC)
         except subprocess.TimeoutExpired:
             if _has_finished(run, attempt):
                 return _ended(child)
+        else:  # Slurm may have been faster to end it, by SIGTERM
+            return -signal.SIGKILL if code in _TERMINATED and _has_finished(run, attempt) else code
 
 
 def _copy_errors(child: subprocess.Popen[bytes], signals: StepSignals) -> None:

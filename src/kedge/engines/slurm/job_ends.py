@@ -6,10 +6,10 @@ import pwd
 from typing import NamedTuple
 
 from kedge.contract import STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER
-from kedge.engines.slurm import commands
+from kedge.engines.slurm import commands, job_states, pending_reasons
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
-from kedge.engines.slurm.job_table import ENDED
 from kedge.late_patterns import late_pattern
+from kedge.runs.liveness import JobPhase
 from kedge.states import State
 
 _NODE_LOST, _PREEMPTED, _OUT_OF_MEMORY = -1001, -1003, -1200  # OpenPAI's codes
@@ -18,6 +18,10 @@ _BY = late_pattern(r"CANCELLED by ([0-9]+)")
 BATCH_LOG = "cluster/batch.log"
 _LOG = f"see {BATCH_LOG} in its folder"
 _NO_OUTPUT = "0:53"  # what slurmd reports of a batch script whose output file it cannot open
+_NOT_LAUNCHED = ("JobLaunchFailure", "BadConstraints", "InvalidAccount", "InvalidQOS", "SystemFailure")
+_MEMORY = "ask for more of it (memoryMB)"
+_LATER = "ask for less time with --slurm time=TIME, or for a later deadline"
+_ELSEWHERE = "REVOKED"  # squeue lists it for as long as another cluster has the job
 _ADVICE = "with --slurm requeue=true, Slurm gives such a job another allocation where the site allows that"
 
 
@@ -51,7 +55,7 @@ def asked(site: SlurmSite, job: str) -> SlurmJobEnd | None:
             raise
         except SlurmError:  # there is no accounting, or the job is not known any more
             continue
-        if found.state in ENDED:
+        if job_states.phase(found.state) == JobPhase.GONE or found.state == _ELSEWHERE:
             return found
         if found.state:
             return None
@@ -107,25 +111,33 @@ def recorded(end: SlurmJobEnd, job: str, stopped_by: str = "", lost_node: str = 
         case "CANCELLED":
             by = f" by {end.by}" if end.by else ", with scancel or by Slurm"
             return RecordedEnd(State.STOPPED, STOPPED_BY_USER, f"cancelled outside of kedge{by}{where}")
-        case "TIMEOUT" | "DEADLINE":
+        case "TIMEOUT":
             limit = f"the time limit of the allocation{f' ({end.time_limit})' if end.time_limit else ''} has passed"
             more = "; ask for more time with --slurm time=TIME"
             return RecordedEnd(State.FAILED, STOPPED_BY_TIME_LIMIT, f"{limit}{where}{more}")
-        case "NODE_FAIL" | "BOOT_FAIL" | "LAUNCH_FAILED" | "RECONFIG_FAIL":
+        case "DEADLINE":
+            text = f"Slurm ended the job because it could not end before its deadline (--deadline){where}; {_LATER}"
+            return RecordedEnd(State.FAILED, STOPPED_BY_TIME_LIMIT, text)
+        case "NODE_FAIL":
             text = f"the node of the job's controller has failed{where}; {_ADVICE}"
             return RecordedEnd(State.FAILED, _NODE_LOST, text)
+        case "BOOT_FAIL" | "LAUNCH_FAILED" | "RECONFIG_FAIL":
+            return RecordedEnd(State.FAILED, _NODE_LOST, f"its nodes could not be started{where}; {_ADVICE}")
         case "OUT_OF_MEMORY":
-            return RecordedEnd(State.FAILED, _OUT_OF_MEMORY, f"Slurm ended the job because it ran out of memory{where}")
+            text = f"Slurm ended the job because it ran out of memory{where}; {_MEMORY}"
+            return RecordedEnd(State.FAILED, _OUT_OF_MEMORY, text)
         case "PREEMPTED":
-            return RecordedEnd(State.FAILED, _PREEMPTED, f"preempted by Slurm for another job{where}")
+            return RecordedEnd(State.FAILED, _PREEMPTED, f"preempted by Slurm for another job{where}; {_ADVICE}")
         case "REVOKED":
-            text = f"Slurm has revoked the submission{where}: another cluster runs the job"
+            text = f"another cluster of the federation had it, and it recorded no end{where}; {_LOG}"
             return RecordedEnd(State.FAILED, None, text)
         case "":
             text = f"Slurm does not know the job any more, and it recorded no end{where}; {_LOG}"
             return RecordedEnd(State.FAILED, None, text)
     if end.exit_code == _NO_OUTPUT:
         return RecordedEnd(State.FAILED, None, f"its node could not write into the run folder{where}")
+    if end.reason in _NOT_LAUNCHED:
+        return RecordedEnd(State.FAILED, None, f"{pending_reasons.text(end.reason)}{where}")
     return RecordedEnd(State.FAILED, None, f"its controller {_ended(end.exit_code)} and recorded no end{where}; {_LOG}")
 
 

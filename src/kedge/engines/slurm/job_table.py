@@ -8,19 +8,14 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kedge.contract import timestamp
-from kedge.engines.slurm import commands
+from kedge.engines.slurm import commands, job_states
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.runs.folder import Run
-from kedge.runs.liveness import CACHED_SEC
+from kedge.runs.liveness import CACHED_SEC, JobPhase
 
 _FORMAT = "%A|%i|%T|%r|%S|%B|%k"
 _FIELDS = 7
 COMMENT = "kedge "  # before the run's id, in the comment of its job
-_PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
-ENDED = frozenset({
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
-    "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT",
-})  # fmt: skip
 
 
 class ListedJob(NamedTuple):
@@ -36,11 +31,11 @@ class ListedJob(NamedTuple):
 
     @property
     def is_pending(self) -> bool:
-        return self.state in _PENDING
+        return job_states.phase(self.state) == JobPhase.PENDING
 
     @property
     def has_ended(self) -> bool:
-        return self.state in ENDED
+        return job_states.phase(self.state) == JobPhase.GONE
 
 
 class _Listing(NamedTuple):

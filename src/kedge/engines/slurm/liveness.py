@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from kedge.engines.slurm import job_ends, job_table, pending_reasons
+from kedge.engines.slurm import job_ends, job_states, job_table, pending_reasons
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.engines.slurm.job_ends import RecordedEnd
 from kedge.engines.slurm.job_table import ListedJob
@@ -93,9 +93,10 @@ def _adopt(run: Run, job: dict[str, Any], found: ListedJob) -> None:
 
 def _alive(found: ListedJob) -> SchedulerWord:
     now = time.time()
+    words = job_states.words(found.state)
     if not found.is_pending:
-        return SchedulerWord(found.id, JobPhase.RUNNING, checked=now)
-    text = pending_reasons.text(found.reason)
+        return SchedulerWord(found.id, JobPhase.RUNNING, text=words, checked=now)
+    text = "; ".join(filter(None, (words, pending_reasons.text(found.reason))))
     return SchedulerWord(found.id, JobPhase.PENDING, found.reason, text, found.start, now)
 
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from kedge.engines.cluster import owner_client
 from kedge.engines.controller.stop_requests import KILL, NOTICE
-from kedge.engines.slurm import commands, job_table, liveness
+from kedge.engines.slurm import commands, job_states, job_table, liveness
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
+from kedge.engines.slurm.job_states import SUSPENDED
 from kedge.engines.slurm.job_table import ListedJob
 from kedge.errors import CannotRun
 from kedge.link.keys import LinkKeys
@@ -121,6 +122,11 @@ def _ask_slurm(run: Run, request: _Request, unreached: CannotRun) -> tuple[str, 
         return ()  # there is nothing to warn or to release
     if not request.signal:
         raise CannotRun(f"{run.id}: {unreached}")
+    if found.state == SUSPENDED:  # scancel would wait, too
+        raise CannotRun(
+            f"{run.id} cannot get the request now, because {job_states.words(SUSPENDED)}: try again then; "
+            f"scancel {found.id} ends it at once"
+        )
     if request.by and not run.cluster.heartbeat.exists():
         _record(run, request)  # a batch script that is just starting may not be able to pass it on
     commands.run(site, "scancel", "--batch", f"--signal={request.signal}", found.id)

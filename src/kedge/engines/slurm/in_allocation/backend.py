@@ -19,7 +19,7 @@ from kedge.engines.controller.stop_requests import Stops
 from kedge.engines.slurm import commands
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.engines.slurm.in_allocation import ends
-from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
+from kedge.engines.slurm.in_allocation.allocation import AllocationTime, SlurmAllocation
 from kedge.engines.slurm.in_allocation.ends import AllocationEnd
 from kedge.engines.slurm.in_allocation.node_question import NodeQuestion
 from kedge.engines.slurm.in_allocation.steps import SlurmSteps
@@ -39,8 +39,8 @@ _TERM_CODES = frozenset({128 + signal.SIGTERM, -signal.SIGTERM})
 class SlurmBackend(ClusterBackend):
     """`leave` ends this process without an end of the job, which Slurm gives another allocation.
 
-    `limit` is that of the allocation; `shortage` says what another attempt lacks without the nodes that are lost. At
-    `requeue_at`, by time.monotonic(), the job asks for another allocation, if it may."""
+    `time` is what the allocation has for tasks, None without an end: then the job asks for another allocation, if it
+    may, and otherwise `time_is_over`. `shortage` says what another attempt lacks without the nodes that are lost."""
 
     def __init__(
         self, *parts: Any, steps: SlurmSteps, stops: Stops, site: SlurmSite, here: SlurmAllocation,
@@ -48,8 +48,7 @@ class SlurmBackend(ClusterBackend):
     ) -> None:  # fmt: skip
         super().__init__(*parts)
         self._steps, self._stops, self._site, self._here, self._leave = steps, stops, site, here, leave
-        self.limit: TaskTimeLimit | None = None
-        self.requeue_at = math.inf
+        self.time: AllocationTime | None = None
         self.may_requeue = False
         self._refused = ""
         self._began = time.monotonic()
@@ -73,7 +72,21 @@ class SlurmBackend(ClusterBackend):
     def due(self) -> float:
         if self._suspected < math.inf:
             return min(super().due, time.monotonic() + _LOG_SEC)
-        return 0.0 if self._late or self._terminated else min(super().due, self._ask_at, self.requeue_at)
+        return 0.0 if self._late or self._terminated else min(super().due, self._ask_at, self._time_due)
+
+    @property
+    def _time_due(self) -> float:
+        return self.time.due if self.time and self._has_time else math.inf
+
+    @property
+    def _has_time(self) -> bool:
+        """Whether nothing is known that ends the allocation, or the job."""
+        return self._ending is None and not self._stops.count
+
+    def warn(self, task: Task) -> None:
+        if self.time:
+            self.time.look()  # Slurm warns if its limit was shortened, too
+        super().warn(task)
 
     def place(self, attempt: int) -> None:
         if why := self._unusable:
@@ -112,8 +125,8 @@ class SlurmBackend(ClusterBackend):
                 self._late = updates  # the stop comes before what it has brought about
                 return self._at_time_limit(updates)
         self._watch_nodes(updates)
-        if self.requeue_at <= time.monotonic() and self._ending is None and not self._stops.count:
-            updates += self._requeue()
+        if self.time and self._has_time and self.time.is_over():
+            updates += self._at_end_of_time()
         return updates
 
     def _explained(self, update: Update) -> Update:
@@ -128,11 +141,11 @@ class SlurmBackend(ClusterBackend):
         node = self._members[update.task].node
         return update._replace(report=task_ends.of_gone(launch, gone, node, stopping=False, killed=False))
 
-    def _requeue(self) -> list[Update]:
+    def _at_end_of_time(self) -> list[Update]:
         """The time of the allocation is over. If Slurm gives the job no other one, so is the time of the run."""
-        self.requeue_at = math.inf
         text = "the time of the allocation is over"
-        self._ask_for_another(text)
+        if self.may_requeue:
+            self._ask_for_another(text)
         self._ending = AllocationEnd(GoneKind.OUT_OF_TIME, text)
         return self._at_time_limit(())
 
@@ -186,10 +199,10 @@ class SlurmBackend(ClusterBackend):
         return True
 
     def _at_time_limit(self, updates: Collection[Update]) -> list[Update]:
-        if self._ending and self._ending.kind == GoneKind.OUT_OF_TIME and self.limit:
+        if self._ending and self._ending.kind == GoneKind.OUT_OF_TIME and self.time:
             # Slurm's limit may have been changed meanwhile, so what has passed counts.
-            passed = min(self.limit.limit_sec, round(time.monotonic() - self._began, 1))
-            limit = TaskTimeLimit(NOT_RENEWED if self._refused else self.limit.key, passed)
+            passed = min(self.time.limit.limit_sec, round(time.monotonic() - self._began, 1))
+            limit = TaskTimeLimit(NOT_RENEWED if self._refused else self.time.limit.key, passed)
             self.time_is_over(limit)
             task = next((update.task for update in updates), None) or next(iter(self._members))
             return [LimitReached(task, limit.key)]

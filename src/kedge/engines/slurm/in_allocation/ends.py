@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kedge.engines.cluster.base import GoneKind
 from kedge.engines.controller.allocation import NODE_FAILURE, PREEMPTED, Allocation
-from kedge.engines.slurm import commands, job_ends
+from kedge.engines.slurm import commands, job_ends, job_states
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.engines.slurm.in_allocation import node_question
 from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation
@@ -15,7 +15,6 @@ from kedge.late_patterns import late_pattern
 
 _PATIENCE_SEC = 5.0
 _FACT = late_pattern(r"(?:^| )(JobState|Reason|Restarts|StartTime|PreemptTime)=(\S*)")
-_RUNS = frozenset({"RUNNING", "CONFIGURING", "SUSPENDED", "SIGNALING"})
 _OF_KIND = {GoneKind.PREEMPTED: PREEMPTED, GoneKind.NODE_LOST: NODE_FAILURE}
 _REQUEUE = "JOB REQUEUE"
 _GRACE = "preempted by another job, after some grace"
@@ -52,9 +51,10 @@ def find_out(site: SlurmSite, here: SlurmAllocation, said: Collection[tuple[Gone
         return AllocationEnd(kind, text) if kind else None
     if facts.restarts > here.restarts:
         return AllocationEnd(kind or GoneKind.CANCELLED, text or "Slurm has queued the job again", requeued=True)
-    if facts.state in _RUNS and facts.preempted:
+    runs = job_states.has_allocation(facts.state)
+    if runs and facts.preempted:
         return AllocationEnd(GoneKind.PREEMPTED, _GRACE, grace=True)
-    if facts.state in _RUNS:
+    if runs:
         return None  # a single step has ended, or only the batch script was signalled
     if kind == GoneKind.OUT_OF_TIME or facts.reason == "TimeLimit":
         return AllocationEnd(GoneKind.OUT_OF_TIME, text or "the time limit of the allocation has passed")

@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kedge.contract import TaskTimeLimit
 from kedge.engines.base import JobOutcome
 from kedge.engines.cluster.claim import Claim
 from kedge.engines.cluster.link_admission import Expect
@@ -24,6 +24,7 @@ from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.job_log import JobLog
 from kedge.engines.controller.progress import Progress
 from kedge.engines.controller.stop_requests import Stops
+from kedge.engines.controller.time_limits import SLACK_SEC
 from kedge.engines.slurm.commands import SlurmSite
 from kedge.engines.slurm.in_allocation import allocation, ends, nodes_left
 from kedge.engines.slurm.in_allocation.allocation import SlurmAllocation, TimeQuestion
@@ -81,8 +82,11 @@ def run(
         address = {"addresses": addresses, "port": server.port, "controller": controller}
         run.cluster.write(run.cluster.address, address)
         now = _progress(plan, run, site, here)
-        if limit := allocation.time_limit(question, plan, bool(chosen.time)):
-            _apply(limit, backend, now)
+        ask = partial(TimeQuestion, site, here)
+        if found := allocation.time_for_tasks(ask, question, plan, bool(chosen.time)):
+            backend.time, found.say = found, ending.say
+        # At once: nobody else stops the tasks at this limit.
+        backend.time_is_over = lambda limit: now.limits.within(limit, time.monotonic() - SLACK_SEC)
 
         def emit(event: str, **facts: Any) -> None:
             log(event, **facts)
@@ -106,17 +110,6 @@ def _progress(plan: Plan, run: Run, site: SlurmSite, here: SlurmAllocation) -> P
     before = ends.before(site, here, last, heartbeat)
     run.cluster.write(run.cluster.allocation, {"number": here.restarts, "node": here.node})
     return resume.read(plan, run, before) or progress.beginning(plan, run)
-
-
-def _apply(limit: TaskTimeLimit, backend: SlurmBackend, now: Progress) -> None:
-    """The time of the allocation ends by this limit: the job asks for more, if it may, or is stopped."""
-    end = time.monotonic() + limit.limit_sec
-    backend.limit = limit
-    backend.time_is_over = lambda limit: now.limits.within(limit, time.monotonic())
-    if backend.may_requeue:
-        backend.requeue_at = end
-    else:
-        now.limits.within(limit, end)
 
 
 def bundle_folder() -> str:
