@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kedge.engines.slurm import checks
+from kedge.engines.slurm import checks, pending_reasons
 from kedge.engines.slurm.options import SlurmOptions
 from kedge.errors import CannotRun
 
@@ -58,3 +60,16 @@ def test_a_slurmctld_that_is_down_is_said(slurm: SlurmCluster, monkeypatch: pyte
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
     with pytest.raises(CannotRun, match=r"\(slurmctld\) does not answer; scontrol ping tells more"):
         check(role(1, 1, 100))
+
+
+def test_all_reasons_that_this_slurm_has_for_a_pending_job_are_known() -> None:
+    """They are in its library, by number."""
+    (file, *_) = [*Path("/usr/lib").glob("*/slurm-wlm/libslurmfull.so"), ""]
+    if not file:
+        pytest.skip("no libslurmfull.so")
+    name_of = ctypes.CDLL(str(file), mode=os.RTLD_LAZY).slurm_job_reason_string
+    name_of.restype = ctypes.c_char_p
+    names = {name_of(number).decode() for number in range(400)}  # beyond the last one: the number, or that it is wrong
+    known = {name for name in names if not name.isdigit() and not name.startswith(("Inva", "Block"))}  # of Blue Gene
+    assert len(known) > 150
+    assert not [name for name in known if pending_reasons.text(name) == name]
