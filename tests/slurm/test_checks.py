@@ -52,6 +52,26 @@ def test_what_cannot_run_is_refused(own: dict[str, Any], options: dict[str, Any]
         check(own, **options)
 
 
+@pytest.mark.parametrize(
+    ("limit", "own", "message"),
+    [
+        ("State=INACTIVE", role(1, 1, 100), r"the partition own takes no jobs \(inactive\)"),
+        ("State=DRAIN", role(1, 1, 100), r"the partition own takes no new jobs \(drain\)"),
+        ("MaxCPUsPerNode=8", role(1, 9, 100), "9 cores, but no node of the partition own has more than 8"),
+        ("MaxMemPerNode=500", role(1, 1, 501), "501 MiB of memory, but no node of the partition own has more than 500"),
+        ("MaxNodes=1", role(65, 1, 100), "65 tasks must run at once, but the partition own can hold at most 64"),
+        ("MaxTime=2-03:00:00", role(1, 1, 100), "limit of the partition own is 2-03:00:00, and the job asks for 2-04:"),
+    ],
+)
+def test_limits_of_a_partition(slurm: SlurmCluster, limit: str, own: dict[str, Any], message: str) -> None:
+    slurm.run("scontrol", "create", "PartitionName=own", "Nodes=n1,n2", limit)
+    try:
+        with pytest.raises(CannotRun, match=message):
+            check(own, partition="own", time="52h" if "Time" in limit else None)
+    finally:
+        slurm.run("scontrol", "delete", "PartitionName=own")
+
+
 def test_a_slurmctld_that_is_down_is_said(slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With a configuration of a port on which nobody listens."""
     lines = Path(slurm.environment["SLURM_CONF"]).read_text().splitlines()

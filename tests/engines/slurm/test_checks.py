@@ -23,11 +23,16 @@ gpu|up|2-00:00:00|2|96|500000|gpu:a100:4(S:0-1)|a100,ib
 gpu|up|2-00:00:00|1|32|250000|gpu:v100:8(S:0)|v100
 long|drain|infinite|4|64|200000|(null)|(null)
 npu|up|infinite|2|64|200000|npu:8|(null)
+old|inactive|infinite|4|64|200000|(null)|(null)
+root|up|infinite|4|64|200000|(null)|(null)
+part|up|infinite|4|64|200000|(null)|(null)
 """
 LIMITS = """\
 PartitionName=cpu AllowGroups=ALL AllowAccounts=vision,speech AllowQos=ALL DenyQos=low MaxNodes=3 ReqResv=NO
 PartitionName=gpu AllowGroups=ALL AllowAccounts=ALL AllowQos=high,normal MaxNodes=UNLIMITED ReqResv=NO
 PartitionName=npu AllowAccounts=ALL DenyAccounts=guest AllowQos=ALL MaxNodes=UNLIMITED MaxTime=UNLIMITED ReqResv=YES
+PartitionName=root AllowAccounts=ALL AllowQos=ALL MaxNodes=UNLIMITED RootOnly=YES ReqResv=NO
+PartitionName=part AllowAccounts=ALL AllowQos=ALL MaxNodes=UNLIMITED MaxCPUsPerNode=8 MaxMemPerNode=1000 ReqResv=NO
 """
 
 
@@ -67,6 +72,8 @@ def worker(instances: int = 1, cpu: float = 1, memory_mb: int = 1000, gpu: int =
         (worker(2, 96), SlurmOptions(partition="cpu,gpu")),  # one that fits is enough
         (worker(2, 1, 1000, 8), SlurmOptions(partition="npu", gres="npu", reservation="x")),
         (worker(), SlurmOptions(account="vision", qos="high", time="1h")),
+        (worker(), SlurmOptions(account="below-vision")),  # since Slurm 24.11 AllowAccounts stands for those below, too
+        (worker(32, 1, 100), SlurmOptions(partition="part")),
         (worker(), SlurmOptions(constraint="ib")),
         (worker(), SlurmOptions(constraint="a100&nothing")),  # Slurm understands expressions better
         (worker(3 * 64, 1, 200000), SlurmOptions(exclusive=True)),
@@ -82,10 +89,16 @@ def test_what_fits(cluster: Cluster, plan: Plan, options: SlurmOptions) -> None:
     ("plan", "options", "message"),
     [
         (worker(), SlurmOptions(partition="gpus"), "there is no partition 'gpus'; did you mean 'gpu'?"),
-        (worker(), SlurmOptions(partition="gpu,x"), "there is no partition 'x'; there are cpu, gpu, long, npu"),
+        (worker(), SlurmOptions(partition="gpu,x"), "there is no partition 'x'; there are cpu, gpu, long, npu, old"),
         (worker(), SlurmOptions(partition="long"), "the partition long takes no new jobs (drain): use another one"),
         (worker(), SlurmOptions(partition="npu"), "takes only jobs in a reservation: add --slurm reservation=NAME"),
-        (worker(), SlurmOptions(account="vison"), "'vison' may not use the partition cpu; did you mean 'vision'?"),
+        (worker(), SlurmOptions(partition="old"), "the partition old takes no jobs (inactive): use another one"),
+        (
+            worker(), SlurmOptions(partition="npu", reservation="x", account="guest"),
+            "the account 'guest' may not use the partition npu: use another one",
+        ),
+        (worker(1, 9), SlurmOptions(partition="part"), "9 cores, but no node of the partition part has more than 8:"),
+        (worker(1, 1, 1001), SlurmOptions(partition="part"), "1,001 MiB of memory, but no node of the partition part"),
         (worker(), SlurmOptions(qos="low"), "the qos 'low' may not use the partition cpu: use another one"),
         (worker(), SlurmOptions(partition="gpu", qos="x"), "the qos 'x' may not use the partition gpu; there are high"),
         (
@@ -143,6 +156,13 @@ def test_a_time_limit_of_the_job_that_is_too_long_for_the_partition(cluster: Clu
     assert problem(limited("1h"), SlurmOptions(time="60m")) == ""
 
 
+@pytest.mark.parametrize(("user", "expected"), [(0, ""), (1000, "the partition root is for administrators (RootOnly)")])
+def test_a_partition_for_root(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, user: int, expected: str) -> None:
+    cluster()
+    monkeypatch.setattr(os, "getuid", lambda: user)
+    assert problem(worker(), SlurmOptions(partition="root")).startswith(expected)
+
+
 def test_slurm_is_asked_with_one_call_of_each_command(cluster: Cluster, tmp_path: Path) -> None:
     cluster()
     assert problem(worker(), SlurmOptions()) == ""
@@ -177,7 +197,46 @@ def test_a_slurmctld_that_does_not_answer(cluster: Cluster) -> None:
 def test_a_slurm_that_cannot_be_asked_says_why(cluster: Cluster) -> None:
     cluster(scontrol="echo 'error: Munge encode failed' >&2; exit 1")
     found = problem(worker(), SlurmOptions())
-    assert found == "Slurm cannot be asked what this cluster has: scontrol: Munge encode failed"
+    assert found.startswith("Slurm cannot be asked what this cluster has: scontrol: Munge encode failed. What to do: ")
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (
+            "error: fetch_config: DNS SRV lookup failed\nfatal: Could not establish a configuration source",
+            "fetch_config: DNS SRV lookup failed; Could not establish a configuration source. What to do: this machine "
+            "has no configuration of Slurm: run kedge on a login node",
+        ),
+        ('error: Parse error in file /x line 1: "y"\nfatal: Unable to process configuration file', "correct that file"),
+        ("slurm_load_partitions: Protocol authentication error", "munge does not work on this machine"),
+        (
+            "error: get_addr_info: getaddrinfo() failed: Name or service not known: No error, attempt number -4\n"
+            "error: get_addr_info: getaddrinfo() failed: Name or service not known: No error, attempt number 5\n"
+            "error: Unable to establish control machine address",
+            "has: sinfo: Unable to establish control machine address. What to do: this machine does not know the host",
+        ),
+    ],
+)
+def test_a_machine_from_which_nobody_can_ask(cluster: Cluster, said: str, message: str) -> None:
+    lines = "\n".join(f"sinfo: {line}" for line in said.split("\n"))
+    cluster(sinfo=f"cat >&2 <<'END'\n{lines}\nEND\nexit 1")
+    assert message in problem(worker(), SlurmOptions())
+
+
+@pytest.mark.parametrize("of_site", [False, True])
+@pytest.mark.parametrize(("name", "why"), [("missing", "No such file or directory"), (".", "Is a directory")])
+def test_a_configuration_that_cannot_be_read(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_site: bool, name: str, why: str
+) -> None:
+    """Slurm's own commands try for a minute before they say anything."""
+    cluster(sinfo="sleep 100")
+    path = f"{tmp_path}/{name}"
+    if not of_site:
+        monkeypatch.setenv("SLURM_CONF", path)
+    found = problem(worker(), SlurmOptions(conf=path if of_site else None))
+    by = "engines.slurm.conf in the site's file, or SLURM_CONF" if of_site else "SLURM_CONF"
+    assert found.endswith(f"Slurm's configuration {path} cannot be read: {why}; correct {by}, which names it")
 
 
 @pytest.mark.parametrize(
@@ -207,5 +266,5 @@ def test_generic_resources_of_nodes(text: str, gres: dict[str, int]) -> None:
 
 def test_lines_that_are_not_understood_are_left_out() -> None:
     found = cluster_facts.parse(f"sinfo: warning\n{ROWS}a|b\n|up|1|x|y|z|w|v\n", f"what\n{LIMITS}PartitionName=other")
-    assert {name for name in found if name} == {"cpu", "gpu", "long", "npu"}
+    assert {name for name in found if name} == {"cpu", "gpu", "long", "npu", "old", "root", "part"}
     assert found["gpu"].nodes[1].gres == {"gpu": 8, "gpu:v100": 8}

@@ -100,6 +100,30 @@ def test_a_refused_run_leaves_nothing(submitted: Submitted, slurm: Path) -> None
     assert not runs.all_runs()
 
 
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("Requested node configuration is not available", "for each thread: an even cpu for worker avoids waste"),
+        ("User's group not permitted to use this partition", "that partition is for other groups"),
+        ("Access/permission denied", "for administrators (RootOnly) or for other login nodes"),
+        ("Required partition not available (inactive or drain)", "name another partition"),
+        ("Requested GRES option unsupported by configured SelectType plugin", "only with SelectType=select/cons_tres"),
+        ("Invalid license specification", "in engines.slurm.sbatch of the site's file"),
+        ("Job violates accounting/QOS policy (job submit limit, user's size)", "it is more than your account may use"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "ask for less with --slurm time"),
+        ("Access denied to requested reservation", "check --slurm reservation"),
+        ("System submissions disabled", "takes no jobs now"),
+        ("Incompatible versions of client and server code", "different versions of Slurm"),
+    ],
+)  # fmt: skip
+def test_what_to_change(submitted: Submitted, slurm: Path, said: str, advice: str) -> None:
+    (slurm / "refuse").write_text(f"sbatch: error: Batch job submission failed: {said}")
+    with pytest.raises(CannotRun) as error:
+        submission.start(submitted)
+    assert f"{said}. What to do: " in str(error.value)
+    assert advice in str(error.value)
+
+
 def test_a_silent_slurm_is_said(submitted: Submitted, slurm: Path) -> None:
     (slurm / "silent").touch()
     with pytest.raises(CannotRun, match=r"Unable to contact slurm controller.*try again later"):

@@ -4,11 +4,12 @@ down now counts as well: the job waits for it."""
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import shutil
 from collections.abc import Iterable
 
-from kedge.engines.slurm import associations, clock, cluster_facts
+from kedge.engines.slurm import associations, clock, cluster_facts, refusals
 from kedge.engines.slurm.associations import Associations
 from kedge.engines.slurm.cluster_facts import NodeKind, Partition
 from kedge.engines.slurm.commands import SlurmError, SlurmSilent, SlurmSite
@@ -18,7 +19,8 @@ from kedge.errors import CannotRun
 from kedge.plan.model import Plan, RolePlan
 
 _COMMANDS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
-_CLOSED = {"drain": "takes no new jobs (drain)", "inact": "takes no jobs (inactive)"}
+_INACTIVE = "takes no jobs (inactive)"
+_CLOSED = {"drain": "takes no new jobs (drain)", "inact": _INACTIVE, "inactive": _INACTIVE}
 _FEATURE = re.compile(r"[\w.-]+")
 _MOST_COMPONENTS = 128  # of a heterogeneous job, a limit of Slurm's own
 
@@ -32,7 +34,7 @@ def check(plan: Plan, options: SlurmOptions) -> None:
     except SlurmSilent as error:
         raise CannotRun(f"{error}: Slurm's controller (slurmctld) does not answer; scontrol ping tells more") from None
     except SlurmError as error:
-        raise CannotRun(f"Slurm cannot be asked what this cluster has: {error}") from None
+        raise CannotRun(refusals.unanswered(f"Slurm cannot be asked what this cluster has: {error}")) from None
     check_facts(plan, options, found, associations.read(site) if options.account or options.qos else None)
 
 
@@ -93,20 +95,21 @@ def _problem(plan: Plan, options: SlurmOptions, partition: Partition, own: Assoc
 def _closed(options: SlurmOptions, partition: Partition) -> str:
     if partition.state in _CLOSED:
         return f"the partition {partition.name} {_CLOSED[partition.state]}: use another one"
+    if partition.only_root and os.getuid():
+        return f"the partition {partition.name} is for administrators (RootOnly): use another one"
     if partition.needs_reservation and not options.reservation:
         return f"the partition {partition.name} takes only jobs in a reservation: add --slurm reservation=NAME"
     return ""
 
 
 def _not_allowed(options: SlurmOptions, partition: Partition) -> str:
-    for what, value, allowed, denied in (
-        ("account", options.account, partition.accounts, partition.no_accounts),
-        ("qos", options.qos, partition.qos, partition.no_qos),
-    ):
-        if value and allowed and value not in allowed:
-            return f"the {what} {value!r} may not use the partition {partition.name}{_near(value, allowed)}"
-        if value and value in denied:
-            return f"the {what} {value!r} may not use the partition {partition.name}: use another one"
+    account, qos = options.account, options.qos
+    if account and account in partition.no_accounts:
+        return f"the account {account!r} may not use the partition {partition.name}: use another one"
+    if qos and partition.qos and qos not in partition.qos:
+        return f"the qos {qos!r} may not use the partition {partition.name}{_near(qos, partition.qos)}"
+    if qos and qos in partition.no_qos:
+        return f"the qos {qos!r} may not use the partition {partition.name}: use another one"
     return ""
 
 

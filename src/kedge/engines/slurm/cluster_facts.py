@@ -30,7 +30,8 @@ class NodeKind(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition. Its limits are None where there are none; `state` is `up`, `down`, `drain` or `inact`."""
+    """A partition. Its limits are None where there are none; `state` is `up`, `down`, `drain` or `inactive`. The nodes
+    have as many cores and as much memory as its jobs may use of them."""
 
     name: str
     is_default: bool
@@ -38,11 +39,11 @@ class Partition(NamedTuple):
     limit_sec: float | None
     nodes: tuple[NodeKind, ...]
     most_nodes: int | None = None
-    accounts: frozenset[str] = frozenset()
     no_accounts: frozenset[str] = frozenset()
     qos: frozenset[str] = frozenset()
     no_qos: frozenset[str] = frozenset()
     needs_reservation: bool = False
+    only_root: bool = False
 
     @property
     def node_count(self) -> int:
@@ -76,15 +77,31 @@ def parse(rows: str, limits: str) -> dict[str, Partition]:
 
 
 def _limited(partition: Partition, facts: Mapping[str, str]) -> Partition:
-    most = facts.get("MaxNodes", "")
+    # AllowAccounts is not looked at: since Slurm 24.11 it stands for all accounts below these, too.
     return partition._replace(
-        most_nodes=int(most) if most.isdigit() else None,
-        accounts=_names(facts.get("AllowAccounts")),
+        most_nodes=_limit(facts, "MaxNodes"),
+        nodes=tuple(_usable(kind, facts) for kind in partition.nodes),
         no_accounts=_names(facts.get("DenyAccounts")),
         qos=_names(facts.get("AllowQos")),
         no_qos=_names(facts.get("DenyQos")),
         needs_reservation=facts.get("ReqResv") == "YES",
+        only_root=facts.get("RootOnly") == "YES",
     )
+
+
+def _usable(kind: NodeKind, facts: Mapping[str, str]) -> NodeKind:
+    """What jobs of a partition may use of such nodes."""
+    cpus, memory = _limit(facts, "MaxCPUsPerNode"), _limit(facts, "MaxMemPerNode")
+    return kind._replace(
+        cpus=kind.cpus if cpus is None else min(kind.cpus, cpus),
+        memory_mb=kind.memory_mb if memory is None else min(kind.memory_mb, memory),
+    )
+
+
+def _limit(facts: Mapping[str, str], name: str) -> int | None:
+    """A limit of a partition; None for `UNLIMITED`, or if there is none."""
+    text = facts.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) else None
 
 
 def _kind(fields: list[str]) -> Iterator[NodeKind]:

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kedge.errors import CannotRun
+from kedge.late_patterns import late_pattern
 
 ANSWER_SEC = 20.0  # for a question
 SUBMIT_SEC = 120.0  # sbatch waits that long for a busy slurmctld
 _FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SACCT_", "SALLOC_")  # of an allocation, or habits
 _KEPT = frozenset({"SLURM_CONF", "SLURM_JWT"})
+_ATTEMPT = late_pattern(r"attempt number -?\d+")  # one of many lines; the last one says what is wrong
 _SILENT = (
     "unable to contact slurm controller",
     "unable to contact slurm controller daemon",
@@ -57,6 +59,7 @@ class SlurmSite(NamedTuple):
 
 def run(site: SlurmSite, *argv: str, patience_sec: float = ANSWER_SEC, text: str | None = None) -> str:
     """Run a command to its end and return what it prints; `text` is its input. SlurmError; SlurmSilent."""
+    _check_conf(site)
     try:
         done = subprocess.run(
             [site.program(argv[0]), *argv[1:]], input=text or "", capture_output=True, text=True, errors="replace",
@@ -78,6 +81,23 @@ def run(site: SlurmSite, *argv: str, patience_sec: float = ANSWER_SEC, text: str
     return done.stdout
 
 
+def _check_conf(site: SlurmSite) -> None:
+    """SlurmError: Slurm's configuration cannot be read. Slurm's commands would try for a minute before they say so."""
+    if not (path := site.conf or os.environ.get("SLURM_CONF")):
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.read(descriptor, 1)  # of a folder that fails
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        by = "engines.slurm.conf in the site's file, or SLURM_CONF" if site.conf else "SLURM_CONF"
+        raise SlurmError(
+            f"Slurm's configuration {path} cannot be read: {error.strerror}; correct {by}, which names it"
+        ) from None
+
+
 def _meanwhile(program: str, error: subprocess.TimeoutExpired) -> str:
     """The last thing that a command has said while it was trying."""
     lines = bytes(error.stderr or b"").decode(errors="replace").split("\n")
@@ -90,7 +110,7 @@ def _words(program: str, line: str) -> str:
 
 
 def _error(program: str, said: str, code: int) -> SlurmError:
-    words = (_words(program, line) for line in said.split("\n"))
+    words = (_words(program, line) for line in said.split("\n") if not _ATTEMPT.search(line))
     text = "; ".join(filter(None, words)) or f"exit code {code}"
     kind = SlurmSilent if any(each in text.lower() for each in _SILENT) else SlurmError
     return kind(f"{program}: {text}")

@@ -1,39 +1,108 @@
-"""Why sbatch has refused a job: its own words, and what to change."""
+"""Why sbatch has refused a job, or Slurm's commands cannot ask: their own words, and what to change.
+
+Source of the words: what slurm_strerror of Slurm 22.05 returns; other versions have the same.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kedge.engines.slurm.options import SlurmOptions
+from kedge.engines.slurm.script import resources
 from kedge.plan.model import Plan
 
-# A part of what sbatch says, in lower case -> what to do.
+# A part of what Slurm says, in lower case -> what to do. The first that fits counts.
+_PARTITION = "name another partition with --slurm partition=NAME; sinfo lists them"
+_TIME = "ask for less with --slurm time=TIME; sinfo -o '%P %l' shows the limits"
+_GRES = "name the GPUs as this cluster does with --slurm gres=NAME; sinfo -o '%G' shows them"
+_RESERVATION = "check --slurm reservation=NAME; scontrol show reservation lists them"
+_SIZE = "ask for less in resourcePerInstance, or for another partition; sinfo -o '%P %c %m %G' shows what nodes have"
 _ADVICE = {
-    "invalid partition": "name another partition with --slurm partition=NAME; sinfo lists them",
+    "invalid partition": _PARTITION,
     "no partition specified": "name a partition with --slurm partition=NAME; sinfo lists them",
+    "required partition not available": _PARTITION,
+    "partition in down state": _PARTITION,
+    "group not permitted": "that partition is for other groups (AllowGroups in scontrol show partition); name another "
+    "one with --slurm partition=NAME",
+    "access/permission denied": "the partition may be for administrators (RootOnly) or for other login nodes "
+    "(AllocNodes in scontrol show partition), or this cluster is not for you",
     "invalid account": "name an account of yours with --slurm account=NAME; "
     "sacctmgr show associations user=$USER lists them",
     "invalid qos": "name a quality of service of yours with --slurm qos=NAME; sacctmgr show qos lists them",
-    "requested time limit is invalid": "ask for less with --slurm time=TIME; sinfo -o '%P %l' shows the limits",
-    "time limit": "ask for less with --slurm time=TIME; sinfo -o '%P %l' shows the limits",
-    "node configuration is not available": "ask for less in resourcePerInstance, or for another partition; "
-    "sinfo -o '%P %c %m %G' shows what nodes have",
+    "reservation": _RESERVATION,
+    "node configuration is not available": _SIZE,
+    "partition configuration not available": _SIZE,
     "more processors requested than permitted": "ask for fewer CPUs in resourcePerInstance",
+    "more tasks than available processors": "ask for fewer instances, or for another partition",
     "node count": "ask for fewer instances, or for another partition",
-    "invalid generic resource": "name the GPUs as this cluster does with --slurm gres=NAME; sinfo -o '%G' shows them",
+    "unsupported by configured selecttype": "Slurm counts GPUs by task only with SelectType=select/cons_tres; that is "
+    "for the cluster's administrator",
+    "generic resource": _GRES,
+    "invalid gres": _GRES,
+    "insufficient gres": _SIZE,
     "invalid feature": "check --slurm constraint=FEATURES; sinfo -o '%f' shows the features",
-    "reservation": "check --slurm reservation=NAME; scontrol show reservation lists them",
+    "license": "correct the licenses in engines.slurm.sbatch of the site's file; scontrol show licenses lists them",
     "qosmaxsubmitjob": "you have as many jobs as you may have: wait until one ends, or use another qos",
     "violates accounting/qos policy": "it is more than your account may use: ask for less time, fewer nodes, or "
     "another qos or account",
+    "qos usage threshold": "your account has used up its share: wait, or use another qos",
+    "time limit": _TIME,
     "memory": "ask for less memoryMB in resourcePerInstance",
+    "submissions disabled": "the cluster takes no jobs now: try again later, or ask its administrator",
+    "unable to create job record": "the cluster holds as many jobs as it can (MaxJobCount): try again later",
+    "error writing script": "slurmctld cannot store the job; that is for the cluster's administrator",
+}
+_OF_MACHINE = {
+    "could not establish a configuration source": "this machine has no configuration of Slurm: run kedge on a login "
+    "node, or set SLURM_CONF, or engines.slurm.conf in the site's file",
+    "unable to process configuration file": "correct that file, or name another one with SLURM_CONF or "
+    "engines.slurm.conf in the site's file",
+    "unable to establish control machine address": "this machine does not know the host of Slurm's controller "
+    "(SlurmctldHost): run kedge on a login node, or ask the cluster's administrator",
+    "incompatible versions": "the commands and the cluster have different versions of Slurm; name others with "
+    "engines.slurm.commands in the site's file",
+    "munge": "munge does not work on this machine; that is for its administrator",
+    "authentication error": "munge does not work on this machine; that is for its administrator",
     "credential": "munge does not work on this machine; that is for its administrator",
 }
+_NO_COMPONENTS = "requested operation not supported"
 _SILENT = "Slurm's controller does not answer: try again later; scontrol ping shows whether it works"
 
 
 def explained(said: str, plan: Plan, options: SlurmOptions) -> str:
     """What sbatch said, and what to change."""
     lower = said.lower()
-    advice = next((text for part, text in _ADVICE.items() if part in lower), "")
+    advice = _found(_OF_MACHINE, lower) or _found(_ADVICE, lower)
+    if advice == _SIZE:
+        advice += _of_threads(plan)
+    if _NO_COMPONENTS in lower and not resources.is_packed(plan):
+        advice = (
+            "give all roles the same resourcePerInstance: this cluster may have no heterogeneous jobs, for which it "
+            "needs SchedulerType=sched/backfill"
+        )
     if not advice and ("contact slurm controller" in lower or "has not answered" in lower or "timed out" in lower):
         advice = _SILENT
-    return f"Slurm has not accepted the job {plan.job}: {said}{f'. What to do: {advice}' if advice else ''}"
+    return f"Slurm has not accepted the job {plan.job}: {_with(said, advice)}"
+
+
+def unanswered(said: str) -> str:
+    """What a command of Slurm said that could not ask at all, and what to change."""
+    return _with(said, _found(_OF_MACHINE, said.lower()))
+
+
+def _with(said: str, advice: str) -> str:
+    return f"{said}. What to do: {advice}" if advice else said
+
+
+def _found(table: Mapping[str, str], lower: str) -> str:
+    return next((text for part, text in table.items() if part in lower), "")
+
+
+def _of_threads(plan: Plan) -> str:
+    """Why a node may be too small although it is not: memory counts for each thread of the cores that are given."""
+    if not (odd := [role.name for role in plan.roles if resources.shape(role).cpus % 2]):
+        return ""
+    return (
+        f". If cores have two threads there, Slurm gives whole cores, and memory for each thread: an even cpu for "
+        f"{', '.join(odd)} avoids waste"
+    )
