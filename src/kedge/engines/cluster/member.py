@@ -10,7 +10,7 @@ from typing import Any
 from kedge.contract import duration_text
 from kedge.engines.base import Deadline, Task
 from kedge.engines.cluster.addresses import reachable
-from kedge.engines.cluster.agent_messages import AgentEnd
+from kedge.engines.cluster.agent_messages import LONGEST_TEXT, AgentEnd
 from kedge.engines.cluster.base import Gone
 from kedge.engines.controller.reports import Launch
 from kedge.link.messages import Hello
@@ -87,7 +87,7 @@ class Member:
         """Its agent holds the ports that it was asked for, or cannot."""
         ports = ports_of(said.get("ports"), role)
         if ports is None:
-            self.problem = str(said.get("error") or "its agent could not reserve its ports")
+            self.problem = str(said.get("error") or "its agent could not reserve its ports")[:LONGEST_TEXT]
         else:
             self.ports = ports
 
