@@ -140,7 +140,8 @@ class SlurmCluster:
         namespace = os.readlink(f"/proc/{self.pids[node]}/ns/mnt")
         while processes := [pid for pid in _pids() if _namespace(pid) == namespace]:
             for number in (signal.SIGSTOP, signal.SIGKILL):  # none of them can do anything about the death of another
-                for pid in processes:
+                # Parents last: with the death of a parent, the kernel would wake suspended orphans by SIGHUP.
+                for pid in sorted(processes, key=_depth, reverse=True):
                     _kill(pid, number)
             wait_until(lambda killed=processes: not any(map(is_alive, killed)), DEADLINE, f"the end of {node}")  # type: ignore[misc]
         del self.pids[node]
@@ -200,10 +201,20 @@ class SlurmCluster:
 
 def is_alive(pid: int) -> bool:
     """Whether this process still runs; a zombie does not."""
+    return _stat(pid)[0] not in (b"Z", b"X", b"")
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The state of a process and the pid of its parent; both empty once it is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:2]
     except OSError:
-        return False
+        return [b"", b""]
+
+
+def _depth(pid: int) -> int:
+    """How many processes this one descends from."""
+    return 1 + _depth(int(parent)) if (parent := _stat(pid)[1]) else 0
 
 
 def _pids() -> list[int]:
