@@ -18,6 +18,7 @@ from .cluster import DEADLINE, Cluster
 from .own_cluster import OwnCluster
 
 ACCOUNT = "kedge"  # of the driver
+UNTIL_TOLD = "until [ -e /tmp/go ]; do"  # a loop of a task that waits for `let_go_on`
 
 
 class Namespace:
@@ -37,6 +38,10 @@ class Namespace:
         """What kubectl prints, by the administrator or by the user."""
         kubeconfig = self.kubeconfig if user else None
         return self.cluster.kubectl(*args, namespace=self.name, given=given, check=check, kubeconfig=kubeconfig)
+
+    def let_go_on(self, pod: str, *, check: bool = True) -> None:
+        """End the loop UNTIL_TOLD of the task in a pod."""
+        self.kubectl("exec", pod, "--container=app", "--", "touch", "/tmp/go", check=check)
 
     def get(self, kind: str, name: str = "", labels: dict[str, str] | None = None) -> Any:
         """An object, or None; without a name the list of all."""

@@ -12,9 +12,9 @@ from kedge.testing.command import TIMEOUT
 from kedge.testing.wait import wait_until
 
 from .kedge_on_kubernetes import OnKubernetes
-from .namespaces import Namespace
+from .namespaces import UNTIL_TOLD, Namespace
 
-LINES = "for i in $(seq 40); do echo line $i; sleep 0.1; done; until [ -e /tmp/go ]; do sleep 0.2; done; echo end"
+LINES = f"for i in $(seq 40); do echo line $i; sleep 0.1; done; {UNTIL_TOLD} sleep 0.2; done; echo end"
 LOG = "".join(f"line {number}\n" for number in range(1, 41)) + "end\n"
 
 
@@ -43,7 +43,7 @@ def test_a_client_is_killed_and_others_come(kedge: OnKubernetes, elsewhere: OnKu
     elsewhere("stop", second)
     kedge("wait", second, code=1)
     assert "stopped" in elsewhere("show", second).stdout
-    _go(kedge, first)
+    kedge.namespace.let_go_on(f"{first}-a0-worker-0")
     assert "succeeded" in kedge.finish(waiting, 0)
     assert _lines(elsewhere.finish(following, 0)) == LOG
     assert "Succeeded" in elsewhere.finish(attached, 0)
@@ -60,10 +60,6 @@ def _logs(kedge: OnKubernetes) -> dict[str, str]:
     """What the tasks of all runs have printed so far, as far as this machine has it."""
     files = {run.name: run / "attempt-0" / "worker-0" / "user-all" / "current" for run in kedge.runs()}
     return {name: file.read_text() if file.exists() else "" for name, file in files.items()}
-
-
-def _go(kedge: OnKubernetes, run: str) -> None:
-    kedge.namespace.kubectl("exec", f"{run}-a0-worker-0", "--container=app", "--", "touch", "/tmp/go")
 
 
 def _lines(said: str) -> str:

@@ -15,9 +15,10 @@ from kedge.testing.wait import wait_until
 
 from . import frameworks
 from .kedge_on_kubernetes import OnKubernetes
+from .namespaces import UNTIL_TOLD
 
 FRAMEWORK = ("--controller", "framework")
-WAIT = "until [ -e /tmp/go ]; do sleep 0.1; done"
+WAIT = f"{UNTIL_TOLD} sleep 0.1; done"
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_all_tasks_wait_for_each_other_and_know_their_peers(played: OnKubernetes
     for index in (0, 1):  # the pods are deleted when they have ended, and with them what nobody has read
         wait_until(lambda task=f"work_er-{index}": "right" in task_log(played, task), TIMEOUT, "output")  # type: ignore[misc]
     for pod in played.namespace.get("pod"):
-        played.namespace.kubectl("exec", pod["metadata"]["name"], "--container=app", "--", "touch", "/tmp/go")
+        played.namespace.let_go_on(pod["metadata"]["name"])
     said = played.finish(process, 0)
     assert "Succeeded" in said
     assert "FrameworkController decides about ends and retries" in said

@@ -13,11 +13,12 @@ from kedge.testing.wait import wait_until
 
 from .addresses import NODES
 from .kedge_on_kubernetes import OnKubernetes
+from .namespaces import UNTIL_TOLD
 from .own_cluster import OwnCluster
 from .test_node_ends import ALONE, ROLES, is_deleted, nodes
 
 DRIVERS = "kedge-test/drivers=yes"  # a label of the nodes that take drivers
-COUNTS = "i=0; until [ -e /tmp/go ]; do i=$((i+1)); echo line $i; sleep 0.5; done"
+COUNTS = f"i=0; {UNTIL_TOLD} i=$((i+1)); echo line $i; sleep 0.5; done"
 COMMAND = f"if [ $FC_TASK_ATTEMPT_ID = 1 ]; then echo again; else {COUNTS}; fi"
 
 
@@ -40,7 +41,7 @@ def test_a_node_is_lost_with_the_driver_and_one_of_two_tasks(
         with _taking_drivers(cluster_alone, second):
             _give_up(kedge, pods[first]["metadata"]["name"])
             wait_until(lambda: kedge.named("task-retrying"), TIMEOUT, "another attempt of the task")
-            kedge.namespace.kubectl("exec", pods[second]["metadata"]["name"], "-c", "app", "--", "touch", "/tmp/go")
+            kedge.namespace.let_go_on(pods[second]["metadata"]["name"])
             said = kedge.finish(process, 0)
     retried = [(each["index"], each["code"], each["why"]) for each in kedge.named("task-retrying")]
     assert retried == [(lost, -1001, "node_failure is transient")]

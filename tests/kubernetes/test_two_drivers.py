@@ -10,6 +10,7 @@ from kedge.testing.wait import wait_until
 
 from .driver_kills import DriverKiller, signalled
 from .kedge_on_kubernetes import OnKubernetes
+from .namespaces import UNTIL_TOLD
 from .pods_seen import PodsSeen
 from .test_driver_lost import DECIDED, LOGS, ROLES, decided, logs
 
@@ -18,7 +19,7 @@ def test_of_two_drivers_one_acts_though_it_was_suspended_for_long(kedge: OnKuber
     """A second pod of the driver's Job is made by hand. The first driver is suspended until the second one has its
     Lease, and then goes on."""
     killer = DriverKiller(kedge.namespace)
-    go = "until [ -e /tmp/go ]; do sleep 0.2; done"
+    go = f"{UNTIL_TOLD} sleep 0.2; done"
     roles = {name: {**role, "commands": [*role["commands"], go]} for name, role in ROLES.items()}
     with PodsSeen(kedge.namespace) as seen:
         process = kedge.start("run", kedge.job([], roles=roles, extras={"gangAllocation": False}))
@@ -36,8 +37,7 @@ def test_of_two_drivers_one_acts_though_it_was_suspended_for_long(kedge: OnKuber
 
         def go_on() -> bool:  # the pod of a retry may come late
             for task in kedge.pods():
-                argv = ("exec", task["metadata"]["name"], "--container=app", "--", "touch", "/tmp/go")
-                kedge.namespace.kubectl(*argv, check=False)
+                kedge.namespace.let_go_on(task["metadata"]["name"], check=False)
             return process.poll() is not None
 
         wait_until(go_on, TIMEOUT, "the end of the job")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 
 from kedge import untrusted
@@ -15,6 +14,7 @@ from kedge.engines.kubernetes.access.sent_files import SentFile
 from kedge.light.contextlib import suppress
 from kedge.light.types import Any, Callable, Mapping
 from kedge.link import mirroring
+from kedge.open_files import raise_limit_to
 
 _LOOKS_AGAIN = 3  # for a file that has gone: it may be on its way to another name
 _END = b'"job-completed"'
@@ -34,7 +34,7 @@ class CopySender:
         self._top, self._send = top, send
         self._scan = FolderScan(top, order.wants)
         self._folders: set[str] = set()
-        self._most_held = _raise_limit() - _SPARE
+        self._most_held = raise_limit_to(_MOST_OPEN) - _SPARE
         self._present: dict[str, SeenFile] | None = None  # at the last look, if that had nothing to send
         self._again_at = 0.0
         self._held_until: float | None = None
@@ -216,14 +216,3 @@ def _has_outputs(top: str) -> bool:
         return any(os.path.lexists(path) and os.listdir(path) for path in (f"{task}/{OUTPUT_DIR}" for task in tasks))
     except OSError:
         return True
-
-
-def _raise_limit() -> int:
-    """As many open files as this process may have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_OPEN if hard == resource.RLIM_INFINITY else min(hard, _MOST_OPEN)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            return wanted
-    return wanted if soft == resource.RLIM_INFINITY else max(soft, 0)
