@@ -28,6 +28,12 @@ def below(text: str, known: Sequence[str]) -> str | None:
     return None
 
 
+def of_copy(text: str, known: Sequence[str], depth: int) -> str:
+    """The text that a link, `depth` folders deep, has in a copy of its folder: one to a root becomes relative."""
+    inner = below(text, known)
+    return text if inner is None else "../" * depth + (inner or ".")
+
+
 def leads_inside(text: str, depth: int) -> bool:
     """Whether a link with this text, `depth` folders deep, leads to a place inside, whatever other links do: no `..`
     may follow a name, which may be that of a link."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from kedge.errors import InputError
 from kedge.file_copies import copy_content, stored_size
 from kedge.own_files import clear
-from kedge.runs.inner_links import below, leads_inside
+from kedge.runs import inner_links
 from kedge.runs.outputs import DEEPEST, entries
 from kedge.terminal_text import one_line
 from kedge.untrusted import FOLDER
@@ -131,9 +131,8 @@ class FileTransfer:
             to = os.readlink(name, dir_fd=source)
         except OSError:  # it was replaced meanwhile
             return
-        if (inner := below(to, self._roots)) is not None:
-            to = "../" * depth + (inner or ".")
-        if not leads_inside(to, depth):
+        to = inner_links.of_copy(to, self._roots, depth)
+        if not inner_links.leads_inside(to, depth):
             self.notes.append(f"{path} is a link that leads out of the copied folder, to {to}: skipped")
             return
         partial = _partial_name()

@@ -17,8 +17,8 @@ from kedge import untrusted
 from kedge.contract import JOB_DIR, PAI_HOME
 from kedge.errors import InputError
 from kedge.file_copies import copy_content, stored_size
+from kedge.runs import inner_links
 from kedge.runs.atomic_files import disk_errors
-from kedge.runs.inner_links import below, leads_inside
 from kedge.runs.outputs import entries
 
 _OUT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -120,9 +120,8 @@ class _TreeCopy:
             os.close(inner)
         depth = entry.path.count("/")
         roots = (os.path.join(each, self._name) for each in (self._run, os.path.realpath(self._run)))
-        if (below_root := below(text, (*roots, *_IN_CONTAINER.get(self._name, ())))) is not None:
-            text = "../" * depth + (below_root or ".")
-        return text if leads_inside(text, depth) else None
+        text = inner_links.of_copy(text, (*roots, *_IN_CONTAINER.get(self._name, ())), depth)
+        return text if inner_links.leads_inside(text, depth) else None
 
     def _finish(self, fd: int, info: os.stat_result, least: int) -> None:
         """Give a copied file or folder its owner, mode and times. Without root, files of other users become ours, so
