@@ -129,6 +129,16 @@ def test_all_tasks_of_all_roles_run_at_once(slurm: SlurmCluster, tmp_path: Path,
         assert sorted(len(words[4].split(",")) for words in found if len(words) > 4) == [2, 2]
 
 
+def test_the_watch_of_a_job_on_several_nodes_takes_no_gpu(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """Older versions of Slurm would then have too few of them for the step of the role."""
+    case = Case({"w": role(8, 1, 100, 1)})
+    show = "scontrol --oneliner show step $SLURM_JOB_ID"
+    until = f"until {show} >'{tmp_path}/given'; grep -q Name=watch '{tmp_path}/given'; do sleep 0.1; done"
+    run(slurm, tmp_path, case, f"[ $SLURM_PROCID != 0 ] || {until}")
+    (watch,) = (line for line in (tmp_path / "given").read_text().splitlines() if "Name=watch" in line)
+    assert "gres" not in watch.partition("TresBind")[0] + watch.partition("TresPerStep")[2]
+
+
 # Tasks of two roles fit on one core there, which Slurm gives to one step only.
 THREADED = {
     "packed": ({"a": role(1, 1, 100), "b": role(1, 1, 100)}, "gpu", []),

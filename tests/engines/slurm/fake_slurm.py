@@ -3,7 +3,8 @@ this machine. `fake_slurm.py FOLDER COMMAND ARGUMENT...`
 
 Files in the folder change what happens: `hold` (jobs stay pending, its content is the reason), `silent` (slurmctld does
 not answer), `refuse` (what sbatch says instead), `accounting` (sacct works), `slow` (sbatch is killed before it
-answers, after it has submitted the job). `calls` lists all calls.
+answers, after it has submitted the job), `says` (what sbatch says beside the number of the job).
+`calls` lists all calls.
 """
 
 from __future__ import annotations
@@ -79,7 +80,11 @@ def sbatch(folder: Path, args: list[str]) -> int:
     if (folder / "slow").exists():
         os.kill(os.getppid(), signal.SIGKILL)
         return 1
-    print(number)
+    if (folder / "says").exists():
+        print((folder / "says").read_text(), file=sys.stderr)
+        print(f"a greeting\n{number};somewhere")
+    else:
+        print(number)
     return 0
 
 

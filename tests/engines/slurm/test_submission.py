@@ -124,6 +124,18 @@ def test_what_to_change(submitted: Submitted, slurm: Path, said: str, advice: st
     assert advice in str(error.value)
 
 
+def test_what_sbatch_says_beside_the_number_of_the_job_is_a_note(submitted: Submitted, slurm: Path) -> None:
+    """Warnings, words of the site's own plugins, and the name of the cluster where there are several."""
+    (slurm / "hold").write_text("Resources")
+    (slurm / "says").write_text(
+        "sbatch: Your project ends on Friday.\n\nsbatch: error: not so bad\nlua: \x1b[2Jhello\n"
+    )
+    notes: list[str] = []
+    submission.start(submitted, notes.append)
+    assert notes == ["sbatch: Your project ends on Friday.", "sbatch: not so bad", "sbatch: lua: ?[2Jhello"]
+    assert submitted.run.cluster.object(submitted.run.cluster.job)["job"] == "1"
+
+
 def test_a_silent_slurm_is_said(submitted: Submitted, slurm: Path) -> None:
     (slurm / "silent").touch()
     with pytest.raises(CannotRun, match=r"Unable to contact slurm controller.*try again later"):

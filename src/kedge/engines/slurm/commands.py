@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kedge.errors import CannotRun
@@ -12,6 +12,7 @@ from kedge.late_patterns import late_pattern
 
 ANSWER_SEC = 20.0  # for a question
 SUBMIT_SEC = 120.0  # sbatch waits that long for a busy slurmctld
+_MOST_MESSAGES = 20  # lines
 _FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SACCT_", "SALLOC_")  # of an allocation, or habits
 _KEPT = frozenset({"SLURM_CONF", "SLURM_JWT"})
 _ATTEMPT = late_pattern(r"attempt number -?\d+")  # one of many lines; the last one says what is wrong
@@ -57,8 +58,12 @@ class SlurmSite(NamedTuple):
         return kept | conf | {"LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
 
 
-def run(site: SlurmSite, *argv: str, patience_sec: float = ANSWER_SEC, text: str | None = None) -> str:
-    """Run a command to its end and return what it prints; `text` is its input. SlurmError; SlurmSilent."""
+def run(
+    site: SlurmSite, *argv: str, patience_sec: float = ANSWER_SEC, text: str | None = None,
+    say: Callable[[str], object] = lambda line: None,
+) -> str:  # fmt: skip
+    """Run a command to its end and return what it prints; `text` is its input. `say` gets the lines of its messages if
+    it succeeds all the same, such as those of the site's plugins. SlurmError; SlurmSilent."""
     _check_conf(site)
     try:
         done = subprocess.run(
@@ -78,6 +83,9 @@ def run(site: SlurmSite, *argv: str, patience_sec: float = ANSWER_SEC, text: str
         raise SlurmSilent(f"{argv[0]} has not answered for {patience_sec:g} s{_meanwhile(argv[0], error)}") from None
     if done.returncode:
         raise _error(argv[0], done.stderr.strip() or done.stdout.strip(), done.returncode)
+    for line in filter(str.strip, done.stderr.split("\n")[:_MOST_MESSAGES]):
+        words = _words(argv[0], line.strip())
+        say(f"{argv[0]}: {''.join(letter if letter.isprintable() else '?' for letter in words)}")
     return done.stdout
 
 

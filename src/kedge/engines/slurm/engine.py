@@ -60,7 +60,7 @@ class SlurmEngine:
         return outcome
 
     def submit(self, run: Run, plan: Plan, say: Callable[[str], object]) -> None:
-        importlib.import_module("kedge.engines.slurm.submission").submit(run, plan, self._options)
+        importlib.import_module("kedge.engines.slurm.submission").submit(run, plan, self._options, say)
 
     def stop(self, run: Run, kill: bool) -> tuple[str, ...]:
         for_user: tuple[str, ...] = _requests().stop(run, kill)

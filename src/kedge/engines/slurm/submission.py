@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -28,8 +29,9 @@ def chosen_layers(plan: Plan) -> tuple[str, ...]:
     return tuple(layer for layer in layers.LAYERS if layer in wanted)
 
 
-def submit(run: Run, plan: Plan, options: SlurmOptions) -> None:
+def submit(run: Run, plan: Plan, options: SlurmOptions, say: Callable[[str], object] = lambda text: None) -> None:
     """Submit a run whose orders are in its folder. CannotRun: Slurm refuses it, with its reason and what to change.
+    `say` tells the user what sbatch says beside the number of the job: warnings, or words of the site's own plugins.
 
     The job carries the run's id as its comment, so that it is found again if this process is killed before it has
     written the number of the job.
@@ -44,12 +46,14 @@ def submit(run: Run, plan: Plan, options: SlurmOptions) -> None:
         }  # fmt: skip
         run.cluster.write(run.cluster.job, job)
         uses.note(bundle, run.path)
-    _submit(run, plan, options, site, job)
+    _submit(run, plan, options, site, job, say)
 
 
-def _submit(run: Run, plan: Plan, options: SlurmOptions, site: SlurmSite, job: dict[str, Any]) -> None:
+def _submit(
+    run: Run, plan: Plan, options: SlurmOptions, site: SlurmSite, job: dict[str, Any], say: Callable[[str], object]
+) -> None:
     try:
-        number = _sbatch(site, run)
+        number = _sbatch(site, run, say)
     except SlurmError as error:
         _cancel(site, run, error)
         raise CannotRun(refusals.explained(str(error), plan, options)) from None
@@ -60,10 +64,10 @@ def _submit(run: Run, plan: Plan, options: SlurmOptions, site: SlurmSite, job: d
     run.cluster.write(run.cluster.job, job | {"job": number})
 
 
-def _sbatch(site: SlurmSite, run: Run) -> str:
-    """The number of the new job. With several clusters its name follows, after a semicolon."""
+def _sbatch(site: SlurmSite, run: Run, say: Callable[[str], object]) -> str:
+    """The number of the new job. With several clusters the name of its own follows, after a semicolon."""
     argv = ("sbatch", "--parsable", f"--comment={job_table.COMMENT}{run.id}", str(run.cluster.script))
-    said = commands.run(site, *argv, patience_sec=commands.SUBMIT_SEC)
+    said = commands.run(site, *argv, patience_sec=commands.SUBMIT_SEC, say=say)
     number = said.strip().rpartition("\n")[2].partition(";")[0]
     if not number.isascii() or not number.isdigit():
         raise SlurmError(f"sbatch: answered {said.strip()!r:.200} instead of the number of a job")

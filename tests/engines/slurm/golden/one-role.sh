@@ -58,8 +58,8 @@ if [ ! -x "$bundle/controller" ]; then
     exit 4
 fi
 if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then
-    srun --overlap --relative=1 --nodes=1 --ntasks=1 --cpus-per-task=1 --no-kill --mpi=none --job-name=watch \
-        --input=none --output=/dev/null sh -c "$watch" watch "$run" >/dev/null 2>&1 &
+    srun --overlap --relative=1 --nodes=1 --ntasks=1 --cpus-per-task=1 --mem=0 --gres=none --no-kill --mpi=none \
+        --job-name=watch --input=none --output=/dev/null sh -c "$watch" watch "$run" >/dev/null 2>&1 &
 fi
 restarts=0
 while :; do
