@@ -9,6 +9,7 @@ import pytest
 
 from kedge.contract import PERHAPS_MEMORY, RUNTIME_BROKE, Report
 from kedge.diagnose.model import Diagnosis
+from kedge.diagnose.rules import packaged
 from kedge.engines.base import Task
 from kedge.engines.cluster import task_ends
 from kedge.engines.cluster.base import Gone, GoneKind
@@ -96,3 +97,16 @@ def test_what_this_controller_asked_for_is_no_failure(launch: Launch) -> None:
         assert gone(launch, kind, killed=True).stopped_by == "KILL"
     assert gone(launch, GoneKind.NODE_LOST, killed=True).exit_code == -1001
     assert gone(launch, GoneKind.NODE_LOST, stopping=True).stopped_by == "TERM"
+
+
+def test_a_thousand_lost_tasks_cost_one_reading_of_the_rules(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone(launch, GoneKind.NODE_LOST)
+    monkeypatch.delattr(packaged, "content")
+    assert gone(launch, GoneKind.NODE_LOST).diagnosis == gone(launch, GoneKind.NODE_LOST).diagnosis
+
+
+def test_so_do_those_of_which_only_the_code_is_known(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = gone(launch, GoneKind.ENDED, 139)
+    first = judge([replace(TaskState(W), state=State.FAILED, report=report)])
+    monkeypatch.delattr(packaged, "content")
+    assert judge([replace(TaskState(W), state=State.FAILED, report=report)]) == first

@@ -337,6 +337,16 @@ def test_a_verdict_in_words(scene: Scene, keys: dict[str, Any], turns: Turns, te
     assert explain(verdict, tasks, judge(tasks.values())) == text
 
 
+def test_a_verdict_of_tasks_that_all_fail_alike_names_the_one_that_is_shown_as_root(scene: Scene) -> None:
+    """Also if another one was the first that the controller has heard of."""
+    first, second = failed(A, message="it broke first"), failed(B, message="it broke, too")
+    verdict = scene.attempt(plan(), (second, first))
+    assert scene.last is not None
+    tasks = scene.last.tasks
+    assert explain(verdict, tasks, judged := judge(tasks.values())) == "w:0: it broke first"
+    assert judged.task == "w:0"
+
+
 def test_the_root_is_the_task_that_failed_first(scene: Scene) -> None:
     late, early = "2026-01-01T00:00:09Z", "2026-01-01T00:00:01Z"
     scene.attempt(plan(min_failed=2), (failed(A, ended=late), failed(B, ended=early)))

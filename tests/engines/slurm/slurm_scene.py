@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -128,7 +129,7 @@ class SlurmScene(ClusterScene):
         with ExitStack() as stack:
             self.stops = stack.enter_context(Stops())
             stack.enter_context(call_meanwhile(during, self.stops))
-            backend = stack.enter_context(self.backend_of(made, settings or ClusterSettings()))
+            backend = stack.enter_context(self.backend_of(made, settings or ClusterSettings(), self.stops))
             now = progress.beginning(made, self.run)
             if self.limit_sec is not None:
                 limit = TaskTimeLimit(ALLOCATION_TIME_LIMIT, self.limit_sec)
@@ -139,12 +140,13 @@ class SlurmScene(ClusterScene):
             return run_job(made, self.run, backend, self.stops, self.emit, lambda: 0.0, now)
 
     @contextmanager
-    def backend_of(self, made: Plan, settings: ClusterSettings) -> Iterator[SlurmBackend]:
+    def backend_of(self, made: Plan, settings: ClusterSettings, stops: Stops) -> Iterator[SlurmBackend]:
         """The backend of the controller of this job."""
+        identity = os.urandom(8).hex()  # agents know by it that another controller has come
         server = LinkServer(
-            self.keys, lambda *task: backend.expects(*task), "controller", unreachable_sec=settings.unreachable_sec
+            self.keys, lambda *task: backend.expects(*task), identity, unreachable_sec=settings.unreachable_sec
         )
-        address = {"addresses": ["127.0.0.1"], "port": server.port, "controller": "controller"}
+        address = {"addresses": ["127.0.0.1"], "port": server.port, "controller": identity}
         self.files.write(self.files.address, address)
 
         def line(attempt: int, role: str, without: Collection[str]) -> tuple[str, ...]:
@@ -160,8 +162,8 @@ class SlurmScene(ClusterScene):
 
         steps = SlurmSteps(made, self.files, line, orders, StepEnding(cancel, lambda *facts: None, lambda text: None))
         backend = SlurmBackend(
-            made, self.run, self.secrets, self.keys, server, steps, self.emit, self.stops.take, settings,
-            steps=steps, stops=self.stops, site=SlurmSite(str(self.slurm)), here=HERE, leave=_leave,
+            made, self.run, self.secrets, self.keys, server, steps, self.emit, stops.take, settings,
+            steps=steps, stops=stops, site=SlurmSite(str(self.slurm)), here=HERE, leave=_leave,
         )  # fmt: skip
         backend.may_requeue = self.may_requeue
         backend.shortage = lambda lost: "too few nodes are left"

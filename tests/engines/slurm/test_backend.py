@@ -223,7 +223,7 @@ def test_no_attempt_begins_in_an_allocation_without_its_nodes(
 ) -> None:
     scene.requeue("Requested operation is presently disabled for job 7", 1)
     scene.may_requeue = may_requeue
-    with Stops() as scene.stops, scene.backend_of(plan(WAITS), QUICK) as backend:
+    with Stops() as scene.stops, scene.backend_of(plan(WAITS), QUICK, scene.stops) as backend:
         backend._steps.lost_nodes = {"n2"}
         backend.retrying()
         with pytest.raises(CannotRun, match="its allocation has lost n2") as said:

@@ -15,10 +15,11 @@ from kedge.contract import (
     Report,
 )
 from kedge.diagnose import model
-from kedge.diagnose.model import SURE, Diagnosis
+from kedge.diagnose.model import SURE, Cause, Diagnosis
 from kedge.engines.cluster.base import EndKind, Gone, GoneKind
 from kedge.engines.controller import reports
 from kedge.engines.controller.reports import Launch
+from kedge.light.functools import cache
 
 # OpenPAI's codes for tasks that end from outside.
 _DELETED = -101
@@ -74,11 +75,16 @@ def _of_kind(launch: Launch, kind: EndKind, text: str, node: str) -> Report:
 
 
 def _diagnosis(kind: EndKind, what: str) -> Diagnosis:
-    from kedge.diagnose.rules.packaged import packaged  # most tasks end with a report
-
-    known = packaged().cause(kind.cause)
+    known = _cause(kind.cause)
     meaning = f"{what[0].upper()}{what[1:]}."  # the same as the message, which is then shown once
     return Diagnosis(kind.cause, known.behaviour, SURE, known.owner, meaning, kind.remedy or known.remedy)
+
+
+@cache  # all tasks may be lost at once, and each reading of the rules takes milliseconds
+def _cause(name: str) -> Cause:
+    from kedge.diagnose.rules.packaged import packaged  # most tasks end with a report
+
+    return packaged().cause(name)
 
 
 def _of_exit(launch: Launch, gone: Gone, node: str) -> Report:

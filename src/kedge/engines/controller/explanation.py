@@ -24,7 +24,7 @@ def explain(verdict: AttemptVerdict, tasks: Mapping[Task, TaskState], judged: Jo
         return f"{root.task}: {root.report.message}"
     if judged.task and judged.diagnosis and judged.diagnosis.cause != UNKNOWN:
         return f"{judged.task}: {judged.diagnosis.cause}"
-    decider = tasks[Task(verdict.task.role, verdict.task.index)]
+    decider = root or tasks[Task(verdict.task.role, verdict.task.index)]
     message = decider.report.message if decider.report else verdict.text
     return f"{decider.task}: {message}"
 

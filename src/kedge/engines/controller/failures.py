@@ -14,6 +14,7 @@ from kedge.diagnose.log import progress
 from kedge.diagnose.model import GUESS, PERMANENT, SURE, UNKNOWN, Diagnosis, Evidence
 from kedge.diagnose.rules import packaged
 from kedge.engines.controller.states import History, TaskState
+from kedge.light.functools import cache
 from kedge.policy.codes import Behaviour
 from kedge.policy.retry_decision import Failure
 from kedge.runs.folder import Run
@@ -27,8 +28,13 @@ _UNSEEN = (
 
 def of_code(report: Report) -> Diagnosis:
     """The diagnosis of the exit code alone."""
-    found = classify(Evidence(logs=(), exit_code=report.user_exit_code or report.exit_code))
+    found = _of_number(report.user_exit_code or report.exit_code)
     return found._replace(meaning=_UNSEEN) if report.reason == PERHAPS_MEMORY else found
+
+
+@cache  # a thousand tasks may end with the same code at once, and each reading of the rules takes milliseconds
+def _of_number(code: int) -> Diagnosis:
+    return classify(Evidence(logs=(), exit_code=code))
 
 
 def of_loss(cause: str, text: str) -> Diagnosis:
