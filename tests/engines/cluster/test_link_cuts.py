@@ -8,6 +8,7 @@ import pytest
 from tests.engines.cluster.link_rig import WORKER, Rig
 
 from kedge.engines.base import Task
+from kedge.engines.cluster import link_selector
 from kedge.engines.cluster.link_updates import Joined, Lost, Silent
 from kedge.link import messages
 
@@ -141,6 +142,28 @@ def test_an_agent_that_is_slow_to_read_holds_up_nobody(rig):
     rig.until(lambda: len(rig.commands[1]) == 12)
     assert numbers(rig, 1) == list(range(12))
     assert not rig.kinds(Lost)
+
+
+def test_of_many_that_speak_at_once_each_has_its_turn(rig, monkeypatch):
+    """What they say is in memory until it is stored, so not all of them are heard in the same turn."""
+    monkeypatch.setattr(link_selector, "_MOST_READY", 4)
+    agents = [rig.agent(index) for index in range(12)]
+    rig.until(lambda: all(agent.connected for agent in agents))
+    loud = agents[:-1]
+    for turn in range(60):
+        for agent in loud:
+            agent.send(messages.FILE, {"n": turn}, bytes(20_000))
+        if turn == 30:
+            agents[-1].send(messages.EVENT, {"n": "quiet"})
+        for agent in agents:
+            agent.poll()
+        found = rig.server.poll()
+        rig.updates += found
+        assert len({update.task for update in found}) <= 4
+    assert ("worker:11", "quiet") in rig.messages()
+    rig.settle()
+    for index in range(11):
+        assert [n for task, n in rig.messages() if task == f"worker:{index}"] == [*range(60)]
 
 
 def test_a_half_open_connection_is_replaced(rig):

@@ -7,6 +7,10 @@ import select
 from kedge.engines.cluster.link_listener import LinkListener
 from kedge.link.stream import READ, LinkStream
 
+# Connections in one turn: with what each may bring, 16 MiB are in memory until they are stored. The kernel lists those
+# that were not among them first the next time.
+_MOST_READY = 64
+
 
 class LinkSelector:
     """Knows which connections are ready, and what each of them is watched for."""
@@ -23,8 +27,8 @@ class LinkSelector:
         return self._epoll.fileno()
 
     def ready(self) -> tuple[bool, list[LinkStream]]:
-        """Whether somebody wants to connect, and the connections that are ready now."""
-        fds = [fd for fd, _ in self._epoll.poll(0)]
+        """Whether somebody wants to connect, and some of the connections that are ready now, each in its turn."""
+        fds = [fd for fd, _ in self._epoll.poll(0, _MOST_READY)]
         listener = self._listener.fileno()
         return listener in fds, [self._streams[fd] for fd in fds if fd != listener]
 
