@@ -77,6 +77,19 @@ def test_what_the_user_may_use_is_accepted(kedge_with_accounts: OnSlurm) -> None
     assert "Succeeded" in done.stdout
 
 
+def test_a_qos_may_lift_the_time_limit_of_a_partition(
+    kedge_with_accounts: OnSlurm, with_accounts: SlurmCluster
+) -> None:
+    """As on clusters with a QOS for long jobs. Others do not, and are refused."""
+    for name, flags in (("long", "PartitionTimeLimit"), ("other", "DenyOnLimit")):
+        with_accounts.run("sacctmgr", "--immediate", "add", "qos", name, f"flags={flags}")
+    with_accounts.run("sacctmgr", "--immediate", "modify", "user", "root", "set", "qos+=long,other")
+    kedge, job = kedge_with_accounts, kedge_with_accounts.job("echo hello")
+    said = kedge("run", "--slurm", "qos=other", "--slurm", "time=2h", job, code=4).stderr
+    assert "limit of the partition main is 01:00:00, and the job asks for 02:00:00" in said
+    assert "Succeeded" in kedge("run", "--slurm", "qos=long", "--slurm", "time=2h", job).stdout
+
+
 def test_a_role_that_needs_too_much_memory(kedge_with_accounts: OnSlurm) -> None:
     kedge = kedge_with_accounts
     roles = {"worker": {"instances": 2, "resourcePerInstance": {"cpu": 1, "memoryMB": 200, "gpu": 0}}}

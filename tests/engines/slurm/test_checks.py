@@ -156,6 +156,22 @@ def test_a_time_limit_of_the_job_that_is_too_long_for_the_partition(cluster: Clu
     assert problem(limited("1h"), SlurmOptions(time="60m")) == ""
 
 
+@pytest.mark.parametrize(
+    ("flags", "lifted"),
+    [
+        ("", set()), ("DenyOnLimit", set()), ("PartitionTimeLimit", {"time"}), (None, {"time", "nodes"}),
+        ("DenyOnLimit,PartitionMaxNodes,PartitionTimeLimit", {"time", "nodes"}),
+    ],
+)  # fmt: skip
+def test_limits_that_a_qos_lifts(cluster: Cluster, tmp_path: Path, flags: str | None, lifted: set[str]) -> None:
+    """If nobody tells its flags, Slurm decides."""
+    cluster()
+    (tmp_path / "sacctmgr").write_text("#!/bin/sh\nexit 1\n" if flags is None else f"#!/bin/sh\necho '{flags}'\n")
+    (tmp_path / "sacctmgr").chmod(0o755)
+    long, large = problem(worker(), SlurmOptions(time="2h", qos="x")), problem(worker(4, 64), SlurmOptions(qos="x"))
+    assert ("time" in lifted, "nodes" in lifted) == (not long, not large)
+
+
 @pytest.mark.parametrize(("user", "expected"), [(0, ""), (1000, "the partition root is for administrators (RootOnly)")])
 def test_a_partition_for_root(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, user: int, expected: str) -> None:
     cluster()

@@ -1,4 +1,5 @@
-"""Which accounts and qualities of service this user may use, where Slurm's accounting enforces that."""
+"""Which accounts and qualities of service this user may use, where Slurm's accounting enforces that, and which limits
+of partitions a quality of service lifts."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from kedge.engines.slurm.commands import SlurmError, SlurmSite
 
 _SETTING = re.compile(r"^(\w+)\s*= (.*)$", re.MULTILINE)
 _ENFORCED = frozenset({"associations", "limits", "nojobs", "nosteps", "qos", "safe", "wckeys", "all"})
+TIME_LIMIT, NODE_LIMIT = "PartitionTimeLimit", "PartitionMaxNodes"  # flags of a quality of service
 _FIELDS = "account,partition,qos"
 _PATIENCE_SEC = 10.0  # a check must not hold up a job for long; sbatch checks again
 
@@ -51,6 +53,17 @@ def read(site: SlurmSite) -> Associations | None:
     except (KeyError, SlurmError):
         return None
     return Associations(user, tuple(parse(text)), bool(enforced & {"qos", "all"}))
+
+
+def lifted_limits(site: SlurmSite, qos: str) -> frozenset[str]:
+    """Which limits of its partition a job with this quality of service may exceed: TIME_LIMIT, NODE_LIMIT. Both if
+    nobody tells: then Slurm decides."""
+    argv = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", qos, "format=flags")
+    try:
+        flags = commands.run(site, *argv, patience_sec=_PATIENCE_SEC)
+    except SlurmError:
+        return frozenset({TIME_LIMIT, NODE_LIMIT})
+    return frozenset(flags.strip().split(",")) & {TIME_LIMIT, NODE_LIMIT}
 
 
 def parse(text: str) -> list[Association]:

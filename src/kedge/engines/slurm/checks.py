@@ -35,6 +35,9 @@ def check(plan: Plan, options: SlurmOptions) -> None:
         raise CannotRun(f"{error}: Slurm's controller (slurmctld) does not answer; scontrol ping tells more") from None
     except SlurmError as error:
         raise CannotRun(refusals.unanswered(f"Slurm cannot be asked what this cluster has: {error}")) from None
+    if options.qos:
+        lifted = associations.lifted_limits(site, options.qos)
+        found = {name: _with_limits(partition, lifted) for name, partition in found.items()}
     check_facts(plan, options, found, associations.read(site) if options.account or options.qos else None)
 
 
@@ -51,6 +54,14 @@ def check_facts(
     if all(problems):  # with several partitions, one that fits is enough
         others = f" (and {len(problems) - 1} more partitions do not fit)" if len(problems) > 1 else ""
         raise CannotRun(f"{problems[0]}{others}")
+
+
+def _with_limits(partition: Partition, lifted: frozenset[str]) -> Partition:
+    """The partition with the limits that a quality of service leaves."""
+    return partition._replace(
+        limit_sec=None if associations.TIME_LIMIT in lifted else partition.limit_sec,
+        most_nodes=None if associations.NODE_LIMIT in lifted else partition.most_nodes,
+    )
 
 
 def _check_commands(site: SlurmSite) -> None:

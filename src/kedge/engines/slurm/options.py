@@ -121,11 +121,16 @@ class SlurmOptions(NamedTuple):
 
     @property
     def time_sec(self) -> float | None:
-        """The time limit that the user asks for. InputError: it has no unit, so its meaning would be a guess."""
+        """The time limit that the user asks for. InputError: it has no unit, so its meaning would be a guess, or it is
+        0, which Slurm takes for none."""
         if self.time and self.time.replace(".", "").isdigit():
             raise InputError(
                 f"--slurm time of the slurm engine: {self.time} has no unit. To Slurm it would mean minutes, to kedge "
                 f"seconds; write {self.time}m or {self.time}s"
+            )
+        if self.time and not seconds(self.time):
+            raise InputError(
+                f"--slurm time of the slurm engine: {self.time} is no time; leave it out for the usual one"
             )
         return seconds(self.time) if self.time else None
 
