@@ -13,6 +13,7 @@ from kedge import processes
 from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.cluster.base import GoneKind
 from kedge.engines.controller.stop_requests import Stops
+from kedge.engines.slurm.in_allocation import backend as slurm_backend
 from kedge.errors import CannotRun
 from kedge.states import State
 from kedge.testing.wait import wait_until
@@ -90,6 +91,17 @@ def test_the_notice_before_the_end_reaches_the_hooks(scene: SlurmScene) -> None:
 
     command = "echo ready; until [ -e $KEDGE_JOB_DIR/saved ]; do sleep 0.05; done"
     assert scene.in_allocation(plan(command, before_stop="touch $KEDGE_JOB_DIR/saved"), notice).state is State.SUCCEEDED
+
+
+def test_tasks_that_kedge_stops_wait_for_no_words_of_slurm(scene: SlurmScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm_backend, "_SIGNAL_SEC", 3600.0)
+
+    def look() -> None:
+        wait_until(lambda: scene.codes().keys() >= {W0, W1}, 30, "the end of the other task")
+
+    outcome = scene.in_allocation(plan("[ $SLURM_PROCID = 1 ] || exit 3; exec sleep 600", 2), look)
+    assert outcome.state is State.FAILED
+    assert outcome.text.startswith("w:0: ")
 
 
 def test_preempted_for_good(scene: SlurmScene) -> None:

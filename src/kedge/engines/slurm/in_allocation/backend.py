@@ -165,7 +165,14 @@ class SlurmBackend(ClusterBackend):
         """Whether the allocation may be ending."""
         if self._terminated or self._steps.causes():
             return True
-        return self._ending is None and not self._stops.count and any(_has_failed(update) for update in updates)
+        if self._ending is not None or self._stops.count:
+            return False
+        return any(_has_failed(update) and not self._was_stopped(update) for update in updates)
+
+    def _was_stopped(self, update: Update) -> bool:
+        """Whether kedge has stopped this task, as it does once another one has failed: Slurm has no part in its end."""
+        member = self._members[update.task]
+        return member.stopping or member.killed
 
     def _may_learn_more(self, updates: Collection[Update]) -> bool:
         """Whether the steps may still be told why they end: a signal is faster than the words. What a command makes of
