@@ -43,7 +43,7 @@ def test_what_fits_is_accepted() -> None:
         (role(1, 1, 200001), {}, "200,001 MiB of memory, but no node of the partition main has more than 200,000"),
         (role(1, 1, 100, 5), {}, r"asks for 5 GPUs \(gpu\), but no node of the partition main has more than 4"),
         (role(129, 1, 100), {}, "129 tasks must run at once, but the partition main can hold at most 128 of them"),
-        (role(1, 1, 100), {"time": "61m"}, "limit of the partition main is 01:00:00, and the job asks for 01:01:00"),
+        (role(1, 1, 100), {"time": "61m"}, "limit of the partition main is 1 h, and the job asks for 1 h 1 min"),
         (role(1, 1, 100), {"constraint": "a100"}, "no node of the partition main has the feature 'a100'"),
     ],
 )  # fmt: skip

@@ -17,3 +17,12 @@ def test_a_failed_task_is_shown_unless_it_was_stopped(code: int, shown: bool) ->
     event = {"event": JobEvent.TASK_COMPLETED, "role": "w", "index": 0, "succeeded": False, "code": code}
     text = event_text(event | {"reason": "command-killed", "message": "the kernel killed it"})
     assert text == ("w:0 failed: the kernel killed it" if shown else None)
+
+
+@pytest.mark.parametrize(
+    ("by", "again"),
+    [("Ctrl-C", "; repeat to kill them"), ("root, with scancel", ""), ("scancel, from outside of kedge", "")],
+)
+def test_who_has_cancelled_the_job_in_slurm_need_not_repeat_it(by: str, again: str) -> None:
+    text = event_text({"event": JobEvent.STOP_REQUESTED, "kill": False, "by": by})
+    assert text == f"stopping all tasks, as requested by {by}{again}"

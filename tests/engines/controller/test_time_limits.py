@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from kedge.contract import JOB_TIME_LIMIT, STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER, TIME_LIMIT, TaskTimeLimit
+from kedge.contract import (
+    JOB_TIME_LIMIT,
+    PARTITION_TIME_LIMIT,
+    STOPPED_BY_TIME_LIMIT,
+    STOPPED_BY_USER,
+    TIME_LIMIT,
+    TaskTimeLimit,
+)
 from kedge.diagnose.decide.limits import of_time_limit
 from kedge.engines.base import LimitReached, PreemptionNotice, Started, StopAnnounced, Task
 from kedge.engines.controller import attempt as module
@@ -46,6 +53,14 @@ def at_limit(limit: TaskTimeLimit) -> dict[str, Any]:
     """The facts in the report of a task that its supervisor has stopped at a limit."""
     found = of_time_limit(limit).to_json()
     return {"reason": TIME_LIMIT, "time_limit": limit.key, "message": limit.message, "diagnosis": found}
+
+
+def test_the_limit_of_an_allocation_is_not_the_time_that_its_tasks_had() -> None:
+    """They are stopped before Slurm's limit."""
+    assert of_time_limit(TaskTimeLimit(PARTITION_TIME_LIMIT, 70.0)).meaning == (
+        "The job's allocation was nearly over (the partition's time limit): after 1 min 10 s kedge stopped the tasks, "
+        "so that they could end in order before Slurm kills them."
+    )
 
 
 def test_a_run_whose_time_is_over_is_stopped_and_not_tried_again(scene: Scene) -> None:

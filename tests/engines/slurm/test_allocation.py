@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.engines.cluster.scene import plan
 
 from kedge.engines.slurm import clock
 from kedge.engines.slurm.commands import SlurmSite
@@ -57,3 +58,18 @@ def test_the_time_that_is_left(squeue: str | None, left: float | None, tmp_path:
     else:
         assert found is not None
         assert left - 60 < found < left, "the time that squeue took is over"
+
+
+def test_the_time_for_tasks_is_in_whole_seconds(tmp_path: Path) -> None:
+    """People read it."""
+    program = tmp_path / "squeue"
+    program.write_text("#!/bin/sh\necho 10:00\n")
+    program.chmod(0o755)
+
+    def ask() -> allocation.TimeQuestion:
+        return allocation.TimeQuestion(SlurmSite(str(tmp_path)), SlurmAllocation("12", 0, "main"))
+
+    found = allocation.time_for_tasks(ask, ask(), plan("true"), asked=True)
+    assert found
+    assert found.limit.limit_sec.is_integer()
+    assert 0 < found.limit.limit_sec < 600

@@ -103,7 +103,7 @@ def test_what_fits(cluster: Cluster, plan: Plan, options: SlurmOptions) -> None:
         (worker(), SlurmOptions(partition="gpu", qos="x"), "the qos 'x' may not use the partition gpu; there are high"),
         (
             worker(), SlurmOptions(time="61m"),
-            "partition cpu is 01:00:00, and the job asks for 01:01:00: ask for less with --slurm time=TIME",
+            "partition cpu is 1 h, and the job asks for 1 h 1 min: ask for less with --slurm time=TIME",
         ),
         (
             worker(1, 65), SlurmOptions(),
@@ -149,7 +149,7 @@ def test_a_time_limit_of_the_job_that_is_too_long_for_the_partition(cluster: Clu
         return planned({"worker": role(1, 1, 10)}, {"kedge": {"timeLimit": limit}})
 
     text = problem(limited("1h"), SlurmOptions())
-    assert "the limit of the partition cpu is 01:00:00, and the job asks for 01:04:00, its time limit" in text
+    assert "the limit of the partition cpu is 1 h, and the job asks for 1 h 3 min 30 s, its time limit" in text
     assert "(extras.kedge.timeLimit) with 210 s to start, to stop and to report: set that limit to 56m or less" in text
     assert "or add --slurm time=60m" in text
     assert problem(limited("56m"), SlurmOptions()) == ""

@@ -75,7 +75,8 @@ def _event_text(event: Event) -> str | None:
         case JobEvent.STOP_REQUESTED if event["kill"]:
             return "killing the remaining tasks"
         case JobEvent.STOP_REQUESTED:
-            return f"stopping all tasks, as requested by {event['by']}; repeat to kill them"
+            again = "" if "scancel" in event["by"] else "; repeat to kill them"  # Slurm itself kills them soon
+            return f"stopping all tasks, as requested by {event['by']}{again}"
         case JobEvent.CONTROLLER_RESTARTED:
             return str(event["text"])
         case JobEvent.NOTE if not event.get("in_summary"):

@@ -24,12 +24,20 @@ def of_time_limit(limit: TaskTimeLimit, exit_code: int | None = None) -> Diagnos
     of_attempt = limit.left_sec is None
     of_job = limit.key in TIME_LIMITS_OF_RUN
     whose = "The job" if of_job else "An attempt of the task" if of_attempt else "The task"
+    meaning = (
+        f"{whose} took longer than its time limit of {duration_text(limit.limit_sec)} ({limit.key}); kedge stopped it."
+    )
+    if limit.key in (ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT):
+        meaning = (
+            f"The job's allocation was nearly over ({limit.key}): after {duration_text(limit.limit_sec)} kedge stopped "
+            "the tasks, so that they could end in order before Slurm kills them."
+        )
     return Diagnosis(
         TIME_LIMIT,
         _UNKNOWN if of_attempt else PERMANENT,
         SURE,
         "resources",
-        f"{whose} took longer than its time limit of {duration_text(limit.limit_sec)} ({limit.key}); kedge stopped it.",
+        meaning,
         (_HUNG if of_attempt else _raise(limit.key), _SAVE),
         exit_code=exit_code,
     )

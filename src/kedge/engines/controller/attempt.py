@@ -63,7 +63,7 @@ _FACTS: dict[type, JobEvent] = {
     TaskUnreachable: JobEvent.TASK_UNREACHABLE,
     TaskReachable: JobEvent.TASK_REACHABLE,
 }
-_ANNOUNCED = "the place where the job runs is about to end it"
+_ANNOUNCED = "the job will soon be stopped from outside"
 
 
 class Attempt:

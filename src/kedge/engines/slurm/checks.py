@@ -9,7 +9,8 @@ import re
 import shutil
 from collections.abc import Iterable
 
-from kedge.engines.slurm import associations, clock, cluster_facts, refusals
+from kedge.contract import duration_text
+from kedge.engines.slurm import associations, cluster_facts, refusals
 from kedge.engines.slurm.associations import Associations
 from kedge.engines.slurm.cluster_facts import NodeKind, Partition
 from kedge.engines.slurm.commands import SlurmError, SlurmSilent, SlurmSite
@@ -147,12 +148,12 @@ def _too_long(plan: Plan, options: SlurmOptions, partition: Partition) -> str:
     wanted, most = times.allocation_sec(plan, options), partition.limit_sec
     if wanted is None or most is None or wanted <= most:
         return ""
-    limit = f"the limit of the partition {partition.name} is {clock.text(most)}"
+    limit = f"the limit of the partition {partition.name} is {duration_text(most)}"
     if options.time_sec == wanted or plan.time_limit is None:
-        return f"{limit}, and the job asks for {clock.text(wanted)}: ask for less with --slurm time=TIME"
+        return f"{limit}, and the job asks for {duration_text(wanted)}: ask for less with --slurm time=TIME"
     around = wanted - plan.time_limit.limit_sec
     return (
-        f"{limit}, and the job asks for {clock.text(wanted)}, its time limit ({plan.time_limit.key}) with "
+        f"{limit}, and the job asks for {duration_text(wanted)}, its time limit ({plan.time_limit.key}) with "
         f"{around:.0f} s to start, to stop and to report: set that limit to {_minutes(most - around)}m or less, or add "
         f"--slurm time={_minutes(most)}m, with which Slurm's limit may come first"
     )

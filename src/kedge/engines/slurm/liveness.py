@@ -66,7 +66,8 @@ def _of_start(run: Run, end: RecordedEnd) -> RecordedEnd:
     if said := _of_script(run):
         return end._replace(text=f"its controller could not start: {said}")
     return end._replace(
-        text=f"{end.text}. Its controller never started: check that all nodes share the folder {run.path}"
+        text=f"{end.text}. Its controller never started: check that all nodes share the folder {run.path}, or set "
+        "XDG_STATE_HOME to one that they share"
     )
 
 

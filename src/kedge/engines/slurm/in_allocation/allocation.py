@@ -116,7 +116,7 @@ class AllocationTime:
         now, before = time.monotonic(), self._end
         if (left := question.answer()) is not None:
             self._end = now + left - self._reserve_sec
-            self.limit = self.limit._replace(limit_sec=self._end - self._began)
+            self.limit = self.limit._replace(limit_sec=float(round(self._end - self._began)))
         if self._end > now + _NO_MORE_SEC:
             if now >= before:
                 more = duration_text(round(self._end - now))
@@ -136,4 +136,4 @@ def time_for_tasks(
         return None
     needed = max((role.stop.grace_sec for role in plan.roles), default=0.0) + _REPORTS_SEC
     key, reserve = ALLOCATION_TIME_LIMIT if asked else PARTITION_TIME_LIMIT, min(needed, left / 2)
-    return AllocationTime(ask, TaskTimeLimit(key, left - reserve), reserve)
+    return AllocationTime(ask, TaskTimeLimit(key, float(int(left - reserve))), reserve)
