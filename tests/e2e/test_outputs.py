@@ -245,6 +245,24 @@ def test_rm_names_what_it_deletes_and_asks_on_a_terminal(done: Kedge) -> None:
     assert done.runs() == []
 
 
+class _Piped(Kedge):
+    """Commands whose output goes through a pipe."""
+
+    def argv(self, args: tuple[object, ...]) -> list[str]:
+        return ["/bin/sh", "-c", '"$@" | cat', "sh", *super().argv(args)]
+
+
+def test_rm_asks_although_its_output_goes_through_a_pipe(kedge: Kedge) -> None:
+    kedge("run", "-q", kedge.job("true"))
+    for answer, left in ((b"n\n", 1), (b"y\n", 0)):
+        asked = Terminal(_Piped(kedge.folder), "rm", "job")
+        asked.shows("Delete this run?")
+        assert kedge.only_run().name in asked.seen
+        asked.press(answer)
+        assert asked.code() == 0, "that of the last command of the pipe"
+        assert len(kedge.runs()) == left
+
+
 def _waiting_for_a_key(pid: int) -> None:
     """Wait until a command that has shown a question sleeps: Python misses a Ctrl-C that comes just before it reads."""
     wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S", TIMEOUT)

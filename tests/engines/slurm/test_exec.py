@@ -39,7 +39,7 @@ while :; do sleep 0.02; done
 _SQUEUE = """#!/bin/sh
 [ ! -e {folder}/silent ] || {{ echo "squeue: error: Unable to contact slurm controller" >&2; exit 1; }}
 echo "1.0 worker"
-[ ! -e {folder}/listed ] || sed "s/.*--job-name=\\([^ ]*\\).*/1.4 \\1/" {folder}/srun
+[ ! -e {folder}/listed ] || [ ! -e {folder}/srun ] || sed "s/.*--job-name=\\([^ ]*\\).*/1.4 \\1/" {folder}/srun
 """
 _SCANCEL = """#!/bin/sh
 echo "$@" > {folder}/scancel
@@ -78,14 +78,17 @@ sys.exit(exec.run(run, TaskAttempt(Task("worker", 1), 0, 0), ExecRequest(("ls", 
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def terminated(run: Run, slurm: Path) -> tuple[int, str, str]:
-    """The exit code and output of `kedge exec` that gets SIGTERM when the program has started."""
+def terminated(run: Run, slurm: Path, *, silent: bool = False) -> tuple[int, str, str]:
+    """The exit code and output of `kedge exec` that gets SIGTERM when the program has started, and Slurm is `silent`
+    from then on."""
     for name, script in (("srun", _SIGNALLED), ("squeue", _SQUEUE), ("scancel", _SCANCEL)):
         (slurm / "bin" / name).write_text(script.format(folder=slurm))
         (slurm / "bin" / name).chmod(0o755)
     process = start(run)
     assert process.stdout
     assert process.stdout.readline() == "started\n"
+    if silent:
+        (slurm / "silent").touch()
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=20)
     return process.returncode, out, err
@@ -112,10 +115,59 @@ def test_a_signal_before_there_is_a_step_ends_srun(running: Run, slurm: Path) ->
 
 
 def test_a_signal_ends_the_program_if_slurm_is_silent(running: Run, slurm: Path) -> None:
-    (slurm / "silent").touch()
-    code, out, err = terminated(running, slurm)
+    code, out, err = terminated(running, slurm, silent=True)
     assert (code, out) == (1, "srun was ended\n")
     assert err.startswith("kedge exec: Slurm passes no signal on, so the program is ended: squeue: Unable to contact")
+
+
+def srun_that(slurm: Path, script: str) -> None:
+    (slurm / "bin" / "srun").write_text(f"#!/bin/sh\n{script}\n")
+
+
+def test_a_silent_slurm_is_not_left_to_srun(running: Run, slurm: Path) -> None:
+    """srun would try for minutes, in silence, and end with 1, which may be an exit code of the program."""
+    (slurm / "bin" / "squeue").write_text(_SQUEUE.format(folder=slurm))
+    (slurm / "silent").touch()
+    srun_that(slurm, f"touch {slurm}/started")
+    with pytest.raises(CannotRun, match="has not started the program beside worker:1: squeue: Unable to contact"):
+        slurm_exec.run(running, _ATTEMPT, ExecRequest(("ls",)))
+    assert not (slurm / "started").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Unable to create step for job 1: Job/step already completing or completed",
+        "Unable to confirm allocation for job 1: Unable to contact slurm controller (connect failure)",
+        "Task launch for StepId=1.7 failed on node n2: Communication connection failure",
+    ],
+)
+def test_what_srun_cannot_start_has_no_exit_code(
+    running: Run, slurm: Path, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    srun_that(slurm, f"echo 'srun: error: {words}' >&2; exit 1")
+    with pytest.raises(CannotRun) as caught:
+        slurm_exec.run(running, _ATTEMPT, ExecRequest(("ls",)))
+    assert str(caught.value) == f"Slurm has not started the program beside worker:1: {words}; try again"
+    assert capfd.readouterr().err == ""
+
+
+def test_a_program_may_fail_to_start_jobs_of_its_own(
+    running: Run, slurm: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = "srun: error: Unable to create step for job 17: Job/step already completing or completed"
+    srun_that(slurm, f"echo '{words}' >&2; exit 1")
+    assert slurm_exec.run(running, _ATTEMPT, ExecRequest(("ls",))) == 1
+    assert capfd.readouterr().err == f"{words}\n"
+
+
+def test_srun_has_a_deadline_for_the_start(running: Run, slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm_exec, "_START_SEC", 0.1)
+    monkeypatch.setattr(slurm_exec, "_LOOK_SEC", 0.05)
+    srun_that(slurm, f"echo $$ > {slurm}/pid; exec sleep 1000")
+    with pytest.raises(CannotRun, match=r"srun has had 0.1 s; try again"):
+        slurm_exec.run(running, _ATTEMPT, ExecRequest(("ls",)))
+    assert not os.path.exists(f"/proc/{(slurm / 'pid').read_text().strip()}")
 
 
 def test_the_job_of_another_user(running: Run, slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:

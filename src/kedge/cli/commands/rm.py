@@ -11,7 +11,7 @@ import click
 from kedge.cli.options import complete_job
 from kedge.cli.view.output_text import total_text
 from kedge.cli.view.summary import duration
-from kedge.cli.view.tables import Table, show
+from kedge.cli.view.tables import Table
 from kedge.cli.view.wording import size_text
 from kedge.errors import EXIT_FAILED, EXIT_OK
 from kedge.file_copies import BLOCK
@@ -35,8 +35,8 @@ def command(job: tuple[str, ...], yes: bool, keep_outputs: bool) -> int:
     newest run.
     """
     found = list(dict.fromkeys(runs.find(name) for name in job))
-    if not yes and sys.stdin.isatty() and sys.stdout.isatty() and not _agreed(found, keep_outputs):
-        click.echo("nothing was deleted")
+    if not yes and _can_ask() and not _agreed(found, keep_outputs):
+        _tell("nothing was deleted")
         return EXIT_FAILED
     for run in found:
         if keep_outputs:
@@ -48,6 +48,16 @@ def command(job: tuple[str, ...], yes: bool, keep_outputs: bool) -> int:
     return EXIT_OK
 
 
+def _can_ask() -> bool:
+    """Whether a person can read a question and answer it, although the output may go through a pipe."""
+    return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+
+
+def _tell(text: str) -> None:
+    """Print to the terminal, whichever of the two it is."""
+    click.echo(text, err=not sys.stdout.isatty())
+
+
 def _agreed(found: list[Run], keep_outputs: bool) -> bool:
     """Show what would be deleted, and ask."""
     rows = Table("RUN", "STATE", "AGE", "OUTPUTS", "TOTAL", right=("AGE", "TOTAL"))
@@ -56,7 +66,7 @@ def _agreed(found: list[Run], keep_outputs: bool) -> bool:
         now, written = status.read(run), outputs.totals(run, all_attempts=True)
         age = duration(run.info().created, None)
         rows.add_row(run.id, now.state, age, total_text(written) if written else "none", size_text(_size(run)))
-    show(rows)
+    _tell(str(rows))
     these = "this run" if len(found) == 1 else f"these {len(found)} runs"
     return _confirmed(f"Delete {these}{' except the outputs' if keep_outputs else ''}?")
 
@@ -64,12 +74,12 @@ def _agreed(found: list[Run], keep_outputs: bool) -> bool:
 def _confirmed(question: str) -> bool:
     """Ask. The end of the input (Ctrl-D) means no; after Ctrl-C, click.Abort goes on, for its exit code."""
     try:
-        return click.confirm(question)
+        return click.confirm(question, err=not sys.stdout.isatty())
     except click.Abort as abort:
-        click.echo()
+        _tell("")
         if isinstance(abort.__context__, EOFError):
             return False
-        click.echo("nothing was deleted")
+        _tell("nothing was deleted")
         raise
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -26,17 +27,23 @@ from kedge.runs.job_events import JobEvent
 
 _LOOK_SEC = 1.0  # between two looks at whether the task still runs
 _LINGER_SEC = 10.0  # for srun to end
+_START_SEC = 60.0  # for srun to start the program, which it shares nothing with that it would have to wait for
 _BLOCK = 1 << 16
 _TERMINATED = (-signal.SIGTERM, 128 + signal.SIGTERM)
 _EXIT = late_pattern(
     rb"(?m)^srun: error: [^ ]+: tasks? 0: (Exited with exit code|Terminated|Killed|Hangup|Interrupt|Quit)[^\n]*\n"
+)
+# srun's own failures, with the number of the job: a program may start jobs of its own.
+_NOT_STARTED = late_pattern(
+    rb"(?m)^srun: error: "
+    rb"((?:Unable to (?:confirm allocation|create step) for job |Task launch for StepId=)([0-9]+)[^\n]*)"
 )
 _SIGNALLED = late_pattern(rb"(?m)^slurmstepd[^ ]*: error: \*\*\* STEP [^ ]+ ON [^ ]+ CANCELLED AT [^ ]+ \*\*\*\r?\n")
 
 
 def run(run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
     """Run the program to its end and return its exit code. It is ended when the task ends. CannotRun: the task is not
-    running."""
+    running, or Slurm does not start the program."""
     job = run.cluster.object(run.cluster.job)
     number, bundle, site = job.get("job"), job.get("bundle"), SlurmSite.of(job)
     node, pid = _node(run, attempt), _pid(run, attempt)
@@ -51,12 +58,37 @@ def run(run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
         *([] if request.stdin or request.terminal else ["--input=none"]),
         f"{bundle}/runtime", "--join", str(pid), *request.argv,
     ]  # fmt: skip
-    return _run(argv, site, signals, run, attempt, request)
+    step = _ExecStep(argv, str(number), signals)
+    return _run(step, site, run, attempt, request)
 
 
-def _run(
-    argv: list[str], site: SlurmSite, signals: StepSignals, run: Run, attempt: TaskAttempt, request: ExecRequest
-) -> int:
+class _ExecStep:
+    """The step of the program. `failure` is why srun has not started it, in its own words."""
+
+    def __init__(self, argv: list[str], job: str, signals: StepSignals) -> None:
+        self.argv, self.signals = argv, signals
+        self.failure = ""
+        self._job = job
+
+    def program_errors(self, data: bytes) -> bytes:
+        """What the program writes to stderr, without Slurm's own lines about its exit code, which is the answer, and
+        about signals from here."""
+        for text, job in _NOT_STARTED.findall(data):
+            if job.decode() == self._job:
+                self.failure = text.decode(errors="replace")
+        own = _SIGNALLED.sub(b"", data) if self.signals.has_sent else data
+        return b"" if self.failure else _EXIT.sub(b"", own)
+
+    def is_missing(self) -> bool:
+        """Whether Slurm says that there is no such step."""
+        try:
+            return not self.signals.step()
+        except SlurmError:  # it says nothing
+            return False
+
+
+def _run(step: _ExecStep, site: SlurmSite, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
+    argv, signals = step.argv, step.signals
     with exec_terminal.signals_for(request, same_terminal=request.terminal) as forwarded:
         stdin = None if request.stdin else subprocess.DEVNULL
         try:
@@ -66,16 +98,23 @@ def _run(
             )  # fmt: skip
         except OSError as error:
             raise CannotRun(f"{argv[0]} cannot be run: {error.strerror}") from None
-        copy = threading.Thread(target=_copy_errors, args=(child, signals), daemon=True)
+        copy = threading.Thread(target=_copy_errors, args=(child, step), daemon=True)
         copy.start()
         signals.start(child)
         forwarded.call(signals.send)
-        code = _waited(child, run, attempt)
+        code = _waited(child, step, run, attempt)
         copy.join(_LINGER_SEC)
+    if code and step.failure:
+        raise _not_started(attempt, step.failure)
     return code if code >= 0 else 128 - code
 
 
-def _waited(child: subprocess.Popen[bytes], run: Run, attempt: TaskAttempt) -> int:
+def _not_started(attempt: TaskAttempt, why: str) -> CannotRun:
+    return CannotRun(f"Slurm has not started the program beside {attempt.task}: {why}; try again")
+
+
+def _waited(child: subprocess.Popen[bytes], step: _ExecStep, run: Run, attempt: TaskAttempt) -> int:
+    deadline: float | None = time.monotonic() + _START_SEC
     while True:
         try:
             code = child.wait(_LOOK_SEC)
@@ -84,16 +123,19 @@ def _waited(child: subprocess.Popen[bytes], run: Run, attempt: TaskAttempt) -> i
                 return _ended(child)
         else:  # Slurm may have been faster to end it, by SIGTERM
             return -signal.SIGKILL if code in _TERMINATED and _has_finished(run, attempt) else code
+        if deadline and time.monotonic() > deadline:
+            deadline = None
+            if step.is_missing() and child.poll() is None:
+                _ended(child)
+                raise _not_started(attempt, f"srun has had {_START_SEC:g} s")
 
 
-def _copy_errors(child: subprocess.Popen[bytes], signals: StepSignals) -> None:
-    """Copy what the program writes to stderr, without Slurm's own lines about its exit code, which is the answer, and
-    about signals from here."""
+def _copy_errors(child: subprocess.Popen[bytes], step: _ExecStep) -> None:
+    """Copy what the program writes to stderr."""
     assert child.stderr
     with child.stderr, suppress(OSError):  # nobody reads any more
         while data := os.read(child.stderr.fileno(), _BLOCK):
-            own = _SIGNALLED.sub(b"", data) if signals.has_sent else data
-            write_all(2, _EXIT.sub(b"", own))
+            write_all(2, step.program_errors(data))
 
 
 def _ended(child: subprocess.Popen[bytes]) -> int:
@@ -156,10 +198,14 @@ def _check_owner(run: Run, site: SlurmSite, number: str) -> None:
 
 
 def _component(site: SlurmSite, run: Run, attempt: TaskAttempt, number: str) -> list[str]:
-    """The option for the task's component, if the job is a heterogeneous one: it has one for each role."""
+    """The option for the task's component, if the job is a heterogeneous one: it has one for each role. CannotRun:
+    Slurm does not answer, for which srun would wait for minutes, or does not know the job."""
     try:
         listed = commands.run(site, "squeue", "--noheader", f"--jobs={number}", "--format=%i")
+    except SlurmError as error:
+        raise _not_started(attempt, str(error)) from None
+    try:
         names = [role["name"] for role in run.plan()["roles"]]
-    except (SlurmError, OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError):
         return []
     return [f"--het-group={names.index(attempt.task.role)}"] if "+" in listed and attempt.task.role in names else []

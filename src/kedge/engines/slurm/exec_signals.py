@@ -35,7 +35,7 @@ class StepSignals:
         while True:
             number = self._waiting.get()
             try:
-                if step := self._step():
+                if step := self.step():
                     self.has_sent = True
                     commands.run(self._site, "scancel", f"--signal={number}", step)
                     continue
@@ -45,7 +45,7 @@ class StepSignals:
             with suppress(ProcessLookupError):  # the program has not started, or nobody can reach it in another way
                 os.kill(srun.pid, number)
 
-    def _step(self) -> str:
+    def step(self) -> str:
         """The id of the step, as scancel takes it; empty if it has not started, or has ended. SlurmError."""
         # Steps of a component of a heterogeneous job have that component's own number.
         argv = ("squeue", "--steps", "--noheader", f"--user={os.getuid()}", "--format=%i %j")
