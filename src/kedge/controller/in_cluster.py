@@ -1,4 +1,5 @@
-"""The life of a controller in a cluster: `controller RUN_FOLDER`, started by the cluster, and again if it is killed.
+"""The life of a controller in a cluster: `controller RUN_FOLDER [SIGNAL...]`, started by the cluster, and again if it
+is killed. The signals, such as TERM, are those that came while there was none.
 
 Its orders are in the run folder, since its submitter may have gone. An exit code is final, whatever it is: that of
 `kedge run`. Only a controller that a signal has killed is to be started again; of a job that has ended it does nothing.
@@ -31,11 +32,14 @@ _REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signa
 
 
 def main(arguments: list[str]) -> int:
-    """Run the job of the run folder that is the only argument, or go on with it. Returns the exit code."""
-    if len(arguments) != 1:
-        print("usage: controller RUN_FOLDER", file=sys.stderr)
+    """Run the job of a run folder, the first argument, or go on with it. Returns the exit code."""
+    names = [f"SIG{name}" for name in arguments[1:]]
+    if not arguments or not signal.Signals.__members__.keys() >= {*names}:
+        print("usage: controller RUN_FOLDER [SIGNAL...]", file=sys.stderr)
         return EXIT_INPUT
     signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)
+    for name in names:
+        signal.raise_signal(signal.Signals[name])
     run = Run(Path(arguments[0]))
     files = cluster_files.of(run.path)
     try:

@@ -65,7 +65,8 @@ class JobStatus:
     that of `kedge run`; `attempt` counts job attempts from 0; `cause` is
     the root cause of the latest failed attempt; `notes` are what else a user should know; `left` names processes that
     cannot be ended. In a cluster, `cluster_job` is the job's number there; while that, or what all its tasks need, has
-    to wait, `pending` says why, and `expected_start` when the cluster expects to start it, if it does."""
+    to wait, `pending` says why, and `expected_start` when the cluster expects to start it, if it does; `unanswered` is
+    why it is not known what the cluster does with it."""
 
     state: State
     attempt: int
@@ -81,6 +82,7 @@ class JobStatus:
     cluster_job: str | None = None
     pending: str | None = None
     expected_start: str | None = None
+    unanswered: str | None = None
 
     @property
     def held(self) -> TaskStatus | None:
@@ -124,7 +126,8 @@ def _with_word(run: Run, status: JobStatus) -> JobStatus:
     if word.state == JobPhase.RUNNING and word.text:
         return replace(status, notes=(*status.notes, f"the cluster says of the job: {word.text}"))
     if word.state == JobPhase.UNKNOWN and word.text:
-        return replace(status, notes=(*status.notes, f"what the cluster does with it is not known: {word.text}"))
+        note = f"what the cluster does with it is not known: {word.text}"
+        return replace(status, notes=(*status.notes, note), unanswered=word.text)
     return status
 
 

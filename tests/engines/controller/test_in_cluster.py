@@ -18,7 +18,8 @@ from kedge.diagnose.decide.job import Fold, JobVerdict
 from kedge.diagnose.model import PERMANENT, Diagnosis
 from kedge.engines.base import JobOutcome
 from kedge.engines.controller.job_lifetime import controlled
-from kedge.errors import EXIT_BUG, EXIT_CANNOT_RUN, EXIT_FAILED, CannotRun
+from kedge.engines.controller.stop_requests import StopFacts, Stops
+from kedge.errors import EXIT_BUG, EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INPUT, CannotRun
 from kedge.lazy_modules import CONTROLLERS
 from kedge.plan.lossless import to_lossless
 from kedge.runs import cluster_files, events, report
@@ -41,12 +42,17 @@ class Engine:
         self.calls: list[tuple[Any, ...]] = []
         self.error: Exception | None = None
         self.outcome = FAILED
+        self.stopped = StopFacts("", False)
 
     def run(self, made: Any, run: Run, secrets: Any, options: Any) -> JobOutcome:
         self.calls.append((made.job, dict(secrets.texts), options))
         if self.error:
             raise self.error
-        return controlled(run, lambda stops, log, stack: self.outcome)
+        return controlled(run, self._controlled)
+
+    def _controlled(self, stops: Stops, *_: object) -> JobOutcome:
+        self.stopped = StopFacts(**stops.facts())
+        return self.outcome
 
 
 @pytest.fixture
@@ -83,6 +89,18 @@ def test_it_runs_the_job_of_its_orders_and_writes_the_report(run: Run, engine: E
     assert engine.calls == [("j", {"token": "x"}, {"partition": "main"})]
     assert json.loads((run.path / "report.json").read_text())["text"] == "it broke"
     assert not cluster_files.of(run.path).secrets.exists()
+
+
+@pytest.mark.parametrize(("names", "kill"), [(["TERM"], False), (["USR2", "USR1"], True)])
+def test_it_gets_the_signals_that_came_before_it(run: Run, engine: Engine, names: list[str], kill: bool) -> None:
+    assert in_cluster.main([str(run.path), *names]) == EXIT_FAILED
+    assert engine.stopped == StopFacts("a stop request", kill)
+
+
+@pytest.mark.parametrize("arguments", [[], ["/run", "NONE"], ["/run", "-9"]])
+def test_it_says_how_it_is_started(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert in_cluster.main(arguments) == EXIT_INPUT
+    assert capfd.readouterr().err == "usage: controller RUN_FOLDER [SIGNAL...]\n"
 
 
 def test_all_secrets_that_a_job_may_have_reach_it(run: Run, engine: Engine) -> None:

@@ -143,16 +143,15 @@ def test_a_controller_that_dies_of_a_forwarded_stop_stays_dead(start: Start, fol
     assert _lines(folder / "starts") == 1
 
 
-def test_a_stop_between_two_controllers_ends_the_job(start: Start, folder: Path) -> None:
-    program(folder / "bin" / "sleep", f"touch {_quoted(folder / 'pausing')}; exec /bin/sleep 60")
-    process = start("echo x >> starts\nkill -s KILL $$")
+@pytest.mark.parametrize("name", ["TERM", "USR1", "USR2"])
+def test_a_signal_between_two_controllers_is_for_the_next(start: Start, folder: Path, name: str) -> None:
+    """It starts at once, and gets the signal when it can take it."""
+    program(folder / "bin" / "sleep", f"touch {_quoted(folder / 'pausing')}; exec /bin/sleep 60 > /dev/null 2>&1")
+    process = start('echo "$@" >> starts\n[ -e pausing ] || kill -s KILL $$\nexit 5')
     wait_until(lambda: (folder / "pausing").exists(), DEADLINE)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(DEADLINE) == 143
-    assert _lines(folder / "starts") == 1
-    for stream in (process.stdout, process.stderr):
-        assert stream
-        stream.close()
+    process.send_signal(signal.Signals[f"SIG{name}"])
+    assert ended(process)[0] == 5
+    assert (folder / "starts").read_text() == f"{folder}/run\n{folder}/run {name}\n"
 
 
 def test_lines_of_the_site_run_around_the_controller(start: Start) -> None:

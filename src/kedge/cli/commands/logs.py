@@ -70,8 +70,11 @@ def command(
     wanted = _wanted(run, tasks)
     if run.only_outputs.exists():
         print_notes("the logs of this run were deleted (kedge rm --keep-outputs)")
-    if why := pending(status.read(run)):
+    now = status.read(run)
+    if why := pending(now):
         print_notes(f"{run.id} is pending: {why}")
+    elif now.unanswered:
+        print_notes(f"what the cluster does with {run.id} is not known: {now.unanswered}")
     lines = LineRange(since, until, tail)
     write: Write = partial(print_lines_as_json, stream=stream)
     if not as_json:

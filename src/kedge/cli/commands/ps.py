@@ -44,6 +44,8 @@ def command(show_all: bool, engine: str | None, as_json: bool) -> None:
         click.echo("no runs yet; start one with kedge run JOB.yaml")
     else:
         show(_table(shown))
+        for why in sorted({now.unanswered for _, now in shown if now.unanswered}):
+            print_notes(f"what the cluster does is not known: {why}")
         if older := len(found) - len(shown):
             click.echo(f"{older} older not shown; see kedge ps --all", err=True)
 
@@ -63,6 +65,7 @@ def _facts(info: RunInfo, now: JobStatus) -> dict[str, object]:
         "cause": now.cause,
         "text": now.text,
         "pending": now.pending,
+        "unanswered": now.unanswered,
         "expected_start": now.expected_start,
         "cluster_job": now.cluster_job,
         "unreachable": sum(task.unreachable is not None for task in now.tasks),
@@ -87,10 +90,12 @@ def _state(now: JobStatus) -> str:
 
 
 def _cause(now: JobStatus) -> str:
-    """The cause, or `not recognised`, the wording of `kedge show`; why a job in a cluster is pending; which tasks are
-    unreachable."""
+    """The cause, or `not recognised`, the wording of `kedge show`; why a job in a cluster is pending, or that the
+    cluster does not say what it does with it; which tasks are unreachable."""
     if why := pending(now):
         return why
+    if now.unanswered is not None:
+        return "not known"
     if unreachable := [f"{task.role}:{task.index}" for task in now.tasks if task.unreachable is not None]:
         more = f" and {len(unreachable) - 1} more" if len(unreachable) > 1 else ""
         return f"{unreachable[0]}{more} unreachable"

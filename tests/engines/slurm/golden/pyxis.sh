@@ -35,16 +35,15 @@ done
 
 run=/shared/kedge/jobs/train-abc2345
 bundle=/shared/kedge/bundles/1f2e3d
-controller='' starting='' signalled='' pending=''
+controller='' signalled='' pending='' pause=''
 
 forward() {
     signalled=yes
     if [ -n "$controller" ]; then
         kill -s "$1" "$controller" 2>/dev/null
-    elif [ -n "$starting" ]; then
+    else # for the next controller, which starts now
         pending="$pending $1"
-    elif [ "$1" != USR2 ]; then
-        exit 143 # between two controllers: there is nobody who could stop the job more gently
+        if [ -n "$pause" ]; then kill "$pause" 2>/dev/null; fi
     fi
 }
 trap 'forward TERM' TERM
@@ -64,10 +63,11 @@ if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ]; then
 fi
 restarts=0
 while :; do
-    starting=yes pending=''
-    "$bundle/controller" "$run" &
-    controller=$! starting='' code=''
+    given=$pending pending=''
+    "$bundle/controller" "$run" $given &
+    controller=$! code=''
     for each in $pending; do kill -s "$each" "$controller"; done
+    pending=''
     while :; do
         signalled=''
         wait "$controller"
@@ -87,7 +87,9 @@ while :; do
     restarts=$((restarts + 1))
     echo "kedge: the controller was killed by signal $((code - 128)); restart $restarts of 5" >&2
     sleep $((restarts * 2)) &
-    wait $!
+    pause=$!
+    if [ -z "$pending" ]; then wait "$pause" 2>/dev/null; fi
+    pause=''
 done
 # What killed agents have left on this node, secrets in memory among it.
 if [ -x "$bundle/agent" ]; then "$bundle/agent" --sweep </dev/null; fi
