@@ -10,6 +10,7 @@ it. Memory is PSS: a page that several processes share counts in parts. The comm
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import statistics
@@ -36,18 +37,21 @@ TASK = Task("worker", 0)
 
 
 class Node:
-    """One agent, and the controller's end of its link."""
+    """One agent, started by the program `under` if there is one, and the controller's end of its link."""
 
-    def __init__(self, bundle: Path, folder: Path, number: int) -> None:
+    def __init__(self, bundle: Path, folder: Path, number: int, under: tuple[str, ...] = ()) -> None:
         self.folder, self._attempt, self._keys = folder, number, link_keys.made()
         self.server = LinkServer(self._keys, lambda *_who: True, "benchmark")
         token = task_token(self._keys, number, *TASK)
         where = (["127.0.0.1"], self.server.port, self._keys.certificate)
-        orders = AgentOrders(*where, "benchmark", None, number, TASK.role, [token]).line()
+        (folder / "run" / "cluster").mkdir(parents=True)
+        address = folder / "run" / "cluster" / "address.json"
+        address.write_text(json.dumps({"addresses": where[0], "port": where[1]}))
+        orders = AgentOrders(*where, "benchmark", str(address), number, TASK.role, [token]).line()
         told = os.memfd_create("orders")
         os.write(told, orders)
         os.lseek(told, 0, os.SEEK_SET)
-        argv = [str(bundle / "agent"), "--index-variable", "INDEX", "--node-variable", "NODE"]
+        argv = [*under, str(bundle / "agent"), "--index-variable", "INDEX", "--node-variable", "NODE"]
         variables = {**os.environ, "INDEX": "0", "NODE": "node", "TMPDIR": str(folder)}
         self.began = time.perf_counter()
         self.keeper = os.posix_spawn(argv[0], argv, variables, file_actions=[(os.POSIX_SPAWN_DUP2, told, 0)])
@@ -62,12 +66,13 @@ class Node:
                 return found[0]
         sys.exit(f"nothing has come for {DEADLINE_SEC:g} s")
 
-    def start(self) -> None:
+    def start(self, command: str = "exec sleep 100") -> None:
         """Send the START of a task."""
+        folder = f"{self.folder}/run/task"
         spec = TaskSpec(
             user="me", job="benchmark", job_id="me~benchmark", role=TASK.role, task_index=0, job_attempt=self._attempt,
-            task_attempt=0, uid="1", folder=f"{self.folder}/task", workdir=f"{self.folder}/task/work", environment={},
-            command=("exec sleep 100",), steps=(), host="127.0.0.1", ports={}, peers_file="",
+            task_attempt=0, uid="1", folder=folder, workdir=f"{folder}/work", environment={},
+            command=(command,), steps=(), host="127.0.0.1", ports={}, peers_file="",
         )  # fmt: skip
         peers = {"roles": {TASK.role: [{"host": "127.0.0.1", "ports": {}}]}}
         header = {"task_attempt": 0, "spec": spec.to_json(), "peers": peers, "secrets": None}
@@ -76,7 +81,6 @@ class Node:
 
 def measure(bundle: Path, folder: Path, number: int) -> dict[str, float]:
     """The figures of one agent."""
-    folder.mkdir()
     node = Node(bundle, folder, number)
     joined = node.until(lambda update: isinstance(update, Joined))
     assert isinstance(joined, Joined)

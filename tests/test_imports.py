@@ -118,9 +118,9 @@ ALLOWED = {
 # Part -> its files and rooms in the order of a tower: each imports only what stands before it.
 ROOMS = {
     "runtime": (
-        "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions", "control", "session",
-        "time_limits", "ssh", "execute", "hooks", "postmortem", "hold", "attempt", "join_input", "join", "spec_wait",
-        "main", "agent", "warm_parent", "launch", "packed_start", "__main__",
+        "packed_start", "files", "bugs", "process", "status", "events", "outcome", "logs", "setup", "actions",
+        "control", "session", "time_limits", "ssh", "execute", "hooks", "postmortem", "hold", "attempt", "join_input",
+        "join", "spec_wait", "main", "agent", "warm_parent", "launch", "__main__",
     ),
     "diagnose": ("characters", "regex", "model", "exit_spec", "log", "rules", "decide"),
     "cli": (

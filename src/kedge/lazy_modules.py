@@ -139,7 +139,12 @@ REGISTRIES = {
 }
 
 # What a bundle starts besides the supervisor and the init phase: a launcher, and what it loads late.
-AGENT_START = ("kedge.runtime.agent.launch", "kedge.runtime.agent.main", "kedge.runtime.agent.run")
+AGENT_START = (
+    "kedge.runtime.agent.launch",
+    "kedge.runtime.agent.main",
+    "kedge.runtime.agent.run",
+    "kedge.runtime.agent.mirror",
+)
 PREPARE_START = ("kedge.runtime.agent.prepare_pod",)
 SERVE_START = ("kedge.engines.kubernetes.access.serve_run",)
 CONTROLLER_START = ("kedge.controller.launch", "kedge.controller.in_cluster", "kedge.controller.driver")
@@ -231,11 +236,14 @@ LATE = {
     "kedge.resolve.plugins": ("kedge.resolve.plugins_of_others",),
     "kedge.runs.folder": ("kedge.runs.liveness",),
     "kedge.runtime.agent.__main__": ("kedge.runtime.agent.launch",),
+    "kedge.runtime.agent.agent": ("kedge.runtime.agent.mirror",),
     "kedge.runtime.agent.keeper": ("kedge.runtime.agent.run", "kedge.runtime.bugs"),
     "kedge.runtime.agent.launch": ("kedge.runtime.agent.main",),
     "kedge.runtime.agent.main": ("kedge.runtime.agent.end_tasks", "kedge.runtime.agent.pod"),
+    "kedge.runtime.agent.node_folders": ("kedge.light.hashlib",),
     "kedge.runtime.agent.pod_agent": ("kedge.runtime.agent.pod_code_fetch",),
     "kedge.runtime.agent.run": ("kedge.runtime.agent.pod_agent",),
+    "kedge.runtime.agent.supervisor": ("kedge.runtime.main", "kedge.runtime.packed_start"),
     "kedge.runtime.__main__": ("kedge.runtime.launch",),
     "kedge.runtime.launch": (
         "kedge.runtime.setup.environment",

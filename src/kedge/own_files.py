@@ -98,8 +98,10 @@ def clear(path: str | os.PathLike[str]) -> None:
     """
     try:
         top = os.open(path, _INSIDE)
+    except FileNotFoundError:
+        return
     except OSError as error:
-        if error.errno not in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT):
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
         _remove(os.unlink, os.fspath(path), None)
         return

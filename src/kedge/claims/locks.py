@@ -94,7 +94,7 @@ def _user(entry: os.DirEntry[str]) -> int | None:
 def _locks() -> Iterator[tuple[int, range]]:
     """The inode and the bytes of every OFD lock: `1: OFDLCK ADVISORY  WRITE -1 fe:00:2146408 15001 15001`."""
     try:
-        with open(_KERNEL_LIST, encoding="ascii") as file:
+        with open(_KERNEL_LIST, encoding="utf-8") as file:
             lines = file.read(_LIST_LIMIT).splitlines()
     except OSError:
         return

@@ -147,5 +147,5 @@ def _reserved_by_administrator() -> set[int]:
 
 
 def _setting(name: str) -> str:
-    with open(f"{_SETTINGS}/{name}", encoding="ascii") as file:
+    with open(f"{_SETTINGS}/{name}", encoding="utf-8") as file:
         return file.read().strip()

@@ -22,11 +22,11 @@ class PackedModules:
     of the module that starts)."""
 
     def __init__(self, path: str) -> None:
-        self._file = _open(path)
-        header = os.pread(self._file, HEADER, 0)
+        self.file = _open(path)
+        header = os.pread(self.file, HEADER, 0)
         at, length = (int.from_bytes(header[n : n + 4], "little") for n in (INDEX_AT, INDEX_AT + 4))
         self._begin = at + length
-        folder, self._index, self.launcher = marshal.loads(os.pread(self._file, length, at))  # noqa: S302  (kedge wrote it)
+        folder, self._index, self.launcher = marshal.loads(os.pread(self.file, length, at))  # noqa: S302  (kedge wrote it)
         self.folder = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(path)), folder))
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
@@ -47,7 +47,7 @@ class PackedModules:
         """Run the module's code."""
         names = vars(module)
         _, _, at, length = self._index[names["__name__"]]
-        exec(marshal.loads(os.pread(self._file, length, self._begin + at)), names)  # noqa: S102, S302
+        exec(marshal.loads(os.pread(self.file, length, self._begin + at)), names)  # noqa: S102, S302
 
 
 def _open(path: str) -> int:

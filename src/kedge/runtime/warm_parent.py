@@ -12,14 +12,14 @@ started by its command line: it has a session of its own, and the descriptors th
 from __future__ import annotations
 
 import os
-import sys
 from _socket import CMSG_SPACE, socket  # without the part in Python, which loads much that supervisors do not need
 
 from kedge import command_line
 from kedge.contract import RUNTIME_BROKE
 from kedge.light import json
-from kedge.light.types import NoReturn, Sequence
+from kedge.light.types import Sequence
 from kedge.runtime import main as supervisor
+from kedge.runtime.process.orphan import fork_orphan
 
 _LARGEST = 1 << 16  # bytes of a request
 _MOST_FDS = 253  # the kernel's limit for one message
@@ -44,62 +44,32 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _fork(control: socket, message: bytes, fds: list[int]) -> bytes:
-    """Fork a supervisor through a child that ends at once. Returns its pid or, negative, the number of the error."""
-    reader, writer = os.pipe2(os.O_CLOEXEC)
+    """Fork a supervisor. Returns its pid or, negative, the number of the error; nothing if a part of it was killed."""
+
+    def run() -> int:
+        os.close(control.detach())  # requests are not for it
+        return _supervise(message, fds)
+
     try:
-        between = os.fork()
-        if between == 0:
-            _fork_orphan(control, message, fds, reader, writer)
-        os.waitpid(between, 0)
-        os.close(writer)
-        writer = -1
-        return os.read(reader, _LARGEST)  # empty if it was killed
+        pid = fork_orphan(run)
     except OSError as error:
         return b"%d" % -(error.errno or 1)
-    finally:
-        os.close(reader)
-        if writer >= 0:
-            os.close(writer)
+    return b"%d" % pid if pid else b""
 
 
-def _fork_orphan(control: socket, message: bytes, fds: list[int], reader: int, writer: int) -> NoReturn:
-    """In the child: fork the supervisor, report its pid, and end, whatever happens: it must not serve requests too."""
-    try:
-        pid = _pid_or_error()
-        if pid == 0:
-            for fd in (reader, writer, control.detach()):
-                os.close(fd)
-            _supervise(message, fds)
-        os.write(writer, b"%d" % pid)
-    finally:
-        os._exit(0)
-
-
-def _pid_or_error() -> int:
-    try:
-        return os.fork()
-    except OSError as error:
-        return -(error.errno or 1)
-
-
-def _supervise(message: bytes, fds: list[int]) -> NoReturn:
-    """Become a supervisor, once the controller has released what it passes on. Without its permission, just end."""
-    try:
-        launcher, arguments, passed = json.loads(message)
-        gate, log, *rest = fds
-        if os.read(gate, 1):
-            os.close(gate)
-            os.setsid()
-            _open_standard_streams(log)
-            for option, count in passed.items():
-                arguments += [option, ",".join(str(rest.pop(0)) for _ in range(count))]
-            command_line.show([*launcher, *arguments])
-            os._exit(supervisor.main(arguments))
-    except BaseException as error:
-        sys.excepthook(type(error), error, error.__traceback__)
-        sys.stderr.flush()
-    finally:
-        os._exit(1)  # as an interpreter does after an exception
+def _supervise(message: bytes, fds: list[int]) -> int:
+    """Be a supervisor, once the controller has released what it passes on. Without its permission, just end."""
+    launcher, arguments, passed = json.loads(message)
+    gate, log, *rest = fds
+    if not os.read(gate, 1):
+        return 1
+    os.close(gate)
+    os.setsid()
+    _open_standard_streams(log)
+    for option, count in passed.items():
+        arguments += [option, ",".join(str(rest.pop(0)) for _ in range(count))]
+    command_line.show([*launcher, *arguments])
+    return supervisor.main(arguments)
 
 
 def _open_standard_streams(log: int) -> None:

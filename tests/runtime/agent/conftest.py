@@ -35,6 +35,7 @@ class AgentUnderTest:
     """One agent of task worker:0, its controller, and what they say."""
 
     attempt = 3  # of the job
+    argv = (sys.executable, "-I", "-S", str(AGENT), "--site", SITE)
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -84,11 +85,9 @@ class AgentUnderTest:
             ["127.0.0.1"], self.server.port, self.keys.certificate, self.run_id, str(self.address_file), self.attempt,
             "worker", [token],
         )._replace(**orders).line()  # fmt: skip
-        argv = [sys.executable, "-I", "-S", str(AGENT), "--index-variable", "INDEX", "--node-variable", "NODE"]
+        argv = [*self.argv, "--index-variable", "INDEX", "--node-variable", "NODE"]
         environment = {**os.environ, "INDEX": "0", "NODE": "n7", "TMPDIR": str(self.tmp), **(variables or {})}
-        self.process = subprocess.Popen(
-            [*argv, "--site", SITE], stdin=subprocess.PIPE, env=environment, start_new_session=True
-        )
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, env=environment, start_new_session=True)
         assert self.process.stdin
         with self.process.stdin as stdin:
             stdin.write(line)

@@ -159,10 +159,29 @@ def test_a_start_that_cannot_be_noted_is_none(agent):
 
 def test_the_environment_is_that_of_the_step(agent, monkeypatch):
     monkeypatch.delenv("LC_CTYPE", raising=False)  # Python itself sets it where nothing chooses a locale
-    agent.start({"LC_ALL": "", "LANG": "C", "SLURM_JOB_ID": "77"})
-    agent.run("echo ${LC_CTYPE-unset} $LANG $SLURM_JOB_ID; env | grep -c ^PWD")
+    hidden = f"{contract.SHELVED}GLIBC_TUNABLES"  # from the loader of a bundle
+    agent.start({"LC_ALL": "", "LANG": "C", "SLURM_JOB_ID": "77", hidden: "none"})
+    agent.run(f"echo ${{LC_CTYPE-unset}} $LANG $SLURM_JOB_ID $GLIBC_TUNABLES ${{{hidden}-unset}}; env | grep -c ^PWD")
     assert agent.ended()["code"] == 0
-    assert (agent.task_folder() / "user-stdout" / "current").read_text().splitlines()[0] == "unset C 77"
+    assert (agent.task_folder() / "user-stdout" / "current").read_text().splitlines()[0] == "unset C 77 none unset"
+
+
+def test_a_supervisor_keeps_nothing_of_its_agent(agent):
+    agent.start()
+    agent.run(WAITS)
+    agent.wait_for_file("ready")
+    of_agent, of_supervisor = (open_files(pid) for pid in (agent.agent_pid(), agent.supervisor_pid()))
+    assert [path for path in of_agent if path.startswith("socket:")], "the connection"
+    assert str(agent.state_file.parent) in open_files(agent.process.pid), "locked as long as the keeper lives"
+    assert not [path for path in of_supervisor if path.startswith("socket:")]
+    assert str(agent.state_file.parent) not in of_supervisor
+    assert os.getsid(agent.supervisor_pid()) == agent.supervisor_pid()
+    assert agent.finish() == 0
+
+
+def open_files(pid):
+    folder = Path(f"/proc/{pid}/fd")
+    return [os.readlink(path) for path in folder.iterdir()]
 
 
 def test_secrets_are_in_memory_as_long_as_the_task_runs(agent):

@@ -214,7 +214,7 @@ def _alone(tmp_path, monkeypatch, state):
     folders = node_folders.make(f"none-{os.getpid()}")
     try:
         state.save(folders.files)
-        return run.run(AgentTask(orders, 0, "n7", [], None), folders, told, restarted=True)
+        return run.run(AgentTask(orders, 0, "n7", None, None), folders, told, restarted=True)
     finally:
         folders.remove()
         for fd in (told, tell, *folders.locks):

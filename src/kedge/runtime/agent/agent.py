@@ -9,18 +9,20 @@ import time
 from kedge.errors import CannotRun, KedgeError
 from kedge.light import json
 from kedge.light.contextlib import suppress
-from kedge.light.types import Any, Callable, Mapping
+from kedge.light.types import TYPE_CHECKING, Any, Callable, Mapping
 from kedge.link import messages
 from kedge.link.frames import LinkFrame
 from kedge.runtime.agent import results, shared_folder, supervisor, task_files, tree
 from kedge.runtime.agent.keeper import FINISHED, AgentTask
-from kedge.runtime.agent.mirror import TaskMirror
 from kedge.runtime.agent.node_folders import NodeFolders
 from kedge.runtime.agent.node_ports import NodePorts
 from kedge.runtime.agent.running import RunningSupervisor
 from kedge.runtime.agent.state import LONGEST_PORTS, load
 from kedge.runtime.process import procfs, signals
 from kedge.runtime.process.loop import NEVER, Loop
+
+if TYPE_CHECKING:
+    from kedge.runtime.agent.mirror import TaskMirror
 
 KEEPER_LOST = 3  # exit code
 _KILLED = "the agent of the task was killed while it started the supervisor"
@@ -223,6 +225,7 @@ class Agent:
         self._end_mirror()
         limit, number = self._task.orders.mirrored, self.state.task_attempt
         if limit is not None and number is not None:
+            from kedge.runtime.agent.mirror import TaskMirror  # not needed where a folder is shared
 
             def send(header: dict[str, Any], body: bytes) -> None:
                 self._send(messages.FILE, header, body)

@@ -37,13 +37,14 @@ class PodFifos(NamedTuple):
 
 
 class AgentTask(NamedTuple):
-    """Whose agent this is. `orders` is without the tokens of other tasks; `supervisor` is the first part of the command
-    line of supervisors, and `site` their option; `pod` is there if the supervisor runs in another container."""
+    """Whose agent this is. `orders` is without the tokens of other tasks; `runtime` is the packed file with the modules
+    of supervisors, None without one; `site` is their option; `pod` is there if the supervisor runs in another
+    container."""
 
     orders: AgentOrders
     task_index: int
     node: str
-    supervisor: list[str]
+    runtime: str | None
     site: str | None
     pod: PodFifos | None = None
 

@@ -12,21 +12,20 @@ from kedge.runtime.agent import keeper, node_folders
 from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask, say
 
 USAGE = (
-    "usage: agent --index-variable NAME --node-variable NAME [--runtime PATH] [--site DIR] | --sweep | "
+    "usage: agent --index-variable NAME --node-variable NAME [--site DIR] | --sweep | "
     "--end NAME[=VALUE,...]... | --pod --index N --node-variable NAME --orders-variable NAME --token-file PATH"
 )
 _SWEEP, _END, _POD = ["--sweep"], "--end", "--pod"
 _LONGEST_ORDERS = 64 << 20  # bytes
-_START_FILE = "runtime.pyc"  # of supervisors, beside that of the agent, in a bundle
+_RUNTIME_FILE = "runtime.pyc"  # beside that of the agent, in a bundle
 
 
 class AgentOptions(NamedTuple):
-    """The parsed command line: the variables with the task's index in its role and with the node's name; what to start
-    supervisors from; and their option of the same name, `site`."""
+    """The parsed command line: the variables with the task's index in its role and with the node's name; and the option
+    of supervisors of the same name, `site`."""
 
     index_variable: str = ""
     node_variable: str = ""
-    runtime: str = ""
     site: str | None = None
 
 
@@ -83,23 +82,13 @@ def _task(orders: AgentOrders, options: AgentOptions, variables: Mapping[str, st
     node = variables.get(options.node_variable) or os.uname().nodename
     # The tokens of the other tasks are not this agent's.
     own = [token if number == int(index) else "" for number, token in enumerate(orders.tokens)]
-    return AgentTask(orders._replace(tokens=own), int(index), node, _supervisor(options), options.site)
+    return AgentTask(orders._replace(tokens=own), int(index), node, _runtime(), options.site)
 
 
-def _supervisor(options: AgentOptions) -> list[str]:
-    """The first part of the command line of supervisors: the same interpreter, with the same options."""
-    own = _own_command_line()
-    interpreter = own[: len(own) - len(sys.argv)]
-    if "/" not in interpreter[0]:  # it was looked up in PATH
-        interpreter[0] = sys.executable
-    beside = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), _START_FILE)
-    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return [*interpreter, options.runtime or (beside if os.path.exists(beside) else folder)]
-
-
-def _own_command_line() -> list[str]:
-    with open("/proc/self/cmdline", "rb", buffering=0) as file:
-        return [os.fsdecode(each) for each in file.readall().split(b"\0")[:-1]]
+def _runtime() -> str | None:
+    """The packed file of supervisors, if this program was started from one, too."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), _RUNTIME_FILE)
+    return beside if os.path.exists(beside) else None
 
 
 def _read_orders() -> bytes:

@@ -8,7 +8,6 @@ import os
 import stat
 
 from kedge.light.contextlib import suppress
-from kedge.light.hashlib import blake2b
 from kedge.light.types import NamedTuple
 from kedge.own_files import clear
 
@@ -68,6 +67,8 @@ def folder_name(task: str) -> str:
     """The name of the folder of a task's agent."""
     name = _prefix() + "".join(c if c.isascii() and (c.isalnum() or c in "-_.~") else "_" for c in task)
     if len(name) > _LONGEST_NAME:
+        from kedge.light.hashlib import blake2b  # few tasks need it
+
         name = f"{name[: _LONGEST_NAME - 20]}-{blake2b(task.encode(), digest_size=8).hexdigest()}"
     return name
 

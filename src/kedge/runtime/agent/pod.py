@@ -52,7 +52,7 @@ def _task(options: Mapping[str, str], variables: Mapping[str, str]) -> AgentTask
     token = untrusted.read_path(options[_TOKEN], _LARGEST_TOKEN).decode(errors="replace").strip()
     orders = AgentOrders.from_line(line.encode())._replace(tokens=[*[""] * index, token])
     node = variables.get(options[_NODE]) or os.uname().nodename
-    return AgentTask(orders, index, node, [], None, _open_fifos(root))
+    return AgentTask(orders, index, node, None, None, _open_fifos(root))
 
 
 def _open_fifos(root: str) -> PodFifos:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kedge.light import signal
+from kedge.light.types import Collection
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 NOTICE = signal.SIGPWR  # the task will be stopped soon
@@ -30,9 +31,9 @@ def take_over() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def block() -> None:
-    """Block all signals, around a fork."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+def block(numbers: Collection[int] | None = None) -> None:
+    """Block these signals alone, or all, around a fork."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() if numbers is None else numbers)
 
 
 def unblock() -> None:
@@ -43,10 +44,18 @@ def unblock() -> None:
 def give_back() -> None:
     """In a forked child whose signals are all blocked: restore the default actions, then unblock. Nothing is written to
     the parent's wake-up pipe."""
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, NOTICE, *STOPS, *FORWARDED, *_IGNORED_BY_PYTHON):
+    restore_defaults()
+    for number in _IGNORED_BY_PYTHON:
         signal.signal(number, signal.SIG_DFL)
     unblock()
+
+
+def restore_defaults() -> None:
+    """In a forked process: restore the default actions of all signals that this one may have changed. Nothing is
+    written to its wake-up pipe any more."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, NOTICE, *STOPS, *FORWARDED):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def by_name(name: str) -> int:
