@@ -183,4 +183,6 @@ def test_a_task_that_needs_more_than_a_message_holds_fails_with_words(scene: Clu
     outcome = scene.job(plan("true", 2))
     assert (outcome.state, outcome.code) == (State.FAILED, 1)
     (first, *_) = scene.seen("task-completed")
-    assert "the values of secrets 17.0 MiB; together they may take 16 MiB" in first["message"]
+    assert first["message"].endswith(": the values of secrets take 17.0 MiB, and 16 MiB are possible")
+    assert outcome.judged.diagnosis
+    assert "Put large values into files" in outcome.judged.diagnosis.remedy[0]

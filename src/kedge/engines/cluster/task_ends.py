@@ -124,6 +124,16 @@ def of_lost_agent(launch: Launch, what: str) -> Report:
     return reports.ended(launch, RUNTIME_BROKE, RUNTIME_ERROR, what)
 
 
+def of_too_large_start(launch: Launch, what: str) -> Report:
+    """The report of an attempt whose agent cannot be told all that it needs; `what` is what takes the room."""
+    sentence = f"the task's node cannot be told all that it needs, which is too much for one message: {what}"
+    remedy = ("Put large values into files: beside the job file, in a storage, or in $KEDGE_JOB_DIR.",)
+    kind = EndKind(RUNTIME_BROKE, CANNOT_START, "bad_config", sentence, remedy)
+    return reports.ended(launch, kind.code, kind.reason, sentence)._replace(
+        diagnosis=_diagnosis(kind, sentence).to_json()
+    )
+
+
 def not_started(launch: Launch, reason: str, what: str) -> Report:
     """The report of an attempt that this controller could not start."""
     return reports.ended(launch, RUNTIME_BROKE, reason, what)

@@ -21,7 +21,7 @@ from kedge.link.frames import HEADER_LIMIT, BadFrame, SharedValue
 from kedge.resolve.model import Secrets
 
 _PARTS = {
-    "its commands and environment": "spec", "the addresses and ports of all tasks": "peers",
+    "commands and environment": "spec", "the addresses and ports of all tasks": "peers",
     "the values of secrets": "secrets", "rules and exit codes": "files",
 }  # fmt: skip
 
@@ -57,16 +57,13 @@ class TaskStarts:
         try:
             self._server.send(member.task, messages.START, header)
         except BadFrame:
-            return task_ends.not_started(launch, CANNOT_START, _too_large(header))
+            return task_ends.of_too_large_start(launch, _sizes(header))
         member.sent = True
         gate.waits.over(member)
         return None
 
 
-def _too_large(start: Mapping[str, Any]) -> str:
+def _sizes(start: Mapping[str, Any]) -> str:
     sizes = {what: len(SharedValue(start[name]).text) for what, name in _PARTS.items() if start[name]}
-    named = ", ".join(f"{what} {size / (1 << 20):.1f} MiB" for what, size in sizes.items())
-    return (
-        f"the task's node cannot be told all that it needs: {named}; together they may take {HEADER_LIMIT >> 20} MiB. "
-        "Put large values into files."
-    )
+    named = [f"{what} take {size / (1 << 20):.1f} MiB" for what, size in sizes.items() if size > HEADER_LIMIT / 20]
+    return f"{', '.join(named)}, and {HEADER_LIMIT >> 20} MiB are possible"
