@@ -44,3 +44,12 @@ def test_of_thousands_some_are_told(files: Path) -> None:
 
 def test_without_the_kernels_files_the_name_is_all_there_is(files: Path) -> None:
     assert own_addresses.own_addresses() == ["192.168.0.7", "127.0.1.1"]
+
+
+def test_a_node_whose_name_nobody_can_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_addresses, "_ROUTES", tmp_path / "routes")
+    monkeypatch.setattr(own_addresses, "_IPV6", tmp_path / "ipv6")
+    routes(tmp_path, "127.0.0.1", "10.1.2.3")
+    for name in ("n" * 64, "no..name", "nobody.invalid"):
+        monkeypatch.setattr(own_addresses.socket, "gethostname", lambda name=name: name)
+        assert own_addresses.own_addresses() == ["10.1.2.3", "127.0.0.1"]

@@ -112,6 +112,19 @@ def test_it_gives_up_on_a_controller_that_is_always_killed(start: Start, folder:
     assert f"{batch_body.MOST_RESTARTS} restarts did not help" in err
 
 
+def test_one_that_is_killed_now_and_then_for_weeks_is_always_started_again(start: Start, folder: Path) -> None:
+    clock = _quoted(folder / "clock")
+    program(
+        folder / "bin" / "date", f"echo $(($(cat {clock} || echo 0) + 4000)) | tee {clock}.new; mv {clock}.new {clock}"
+    )
+    most = 2 * batch_body.MOST_RESTARTS
+    code, _, err = ended(
+        start(f"echo x >> starts\nif [ $(wc -l < starts) -le {most} ]; then kill -s KILL $$; fi\nexit 7")
+    )
+    assert (code, (folder / "starts").read_text()) == (7, "x\n" * (most + 1))
+    assert err.count("restart 1 of") == most
+
+
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "USR1", "USR2"])
 def test_signals_are_passed_on(start: Start, folder: Path, name: str) -> None:
     """Each time, not only once; and the code of the end is still that of the controller, which takes its time."""

@@ -378,3 +378,11 @@ def test_why_slurm_ended_a_step_is_known_after_its_end(rig: Rig) -> None:
     assert steps.causes() == {(GoneKind.CANCELLED, "STEP 7.0 ON n1 CANCELLED AT now")}
     steps.forget_causes()
     assert not steps.causes()
+
+
+def test_nothing_is_kept_of_attempts_that_are_over(rig: Rig) -> None:
+    """A job of a thousand tasks may have many."""
+    steps = rig.launch("sys.exit(5)")
+    collect(steps, lambda found: len(found) == 2)
+    kept = {name: value for name, value in vars(steps).items() if isinstance(value, dict | set | list) and value}
+    assert kept == {}

@@ -27,7 +27,7 @@ def own_addresses() -> list[str]:
 
 
 def _of_name() -> Iterator[str]:
-    with suppress(OSError):
+    with suppress(OSError, UnicodeError):  # nobody resolves it, or it has a part of more than 63 characters
         for _, _, _, _, address in socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM):
             yield str(address[0])
 

@@ -74,6 +74,7 @@ while :; do
     controller=$! code=''
     for each in $pending; do kill -s "$each" "$controller"; done
     pending=''
+    began=$(date +%s)
     while :; do
         signalled=''
         wait "$controller"
@@ -86,6 +87,7 @@ while :; do
     129 | 130 | 138 | 143) break ;; # HUP, INT, USR1 and TERM asked it to stop
     esac
     if [ "$code" -le 128 ]; then break; fi
+    if [ $(($(date +%s) - began)) -ge 3600 ]; then restarts=0; fi # it has worked for long
     if [ "$restarts" -ge 5 ]; then
         echo "kedge: the controller was killed by signal $((code - 128)); $restarts restarts did not help" >&2
         break

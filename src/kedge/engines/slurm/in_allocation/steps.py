@@ -55,7 +55,7 @@ class SlurmSteps:
         self._plan, self._files, self._line, self._orders, self._ending = plan, files, line, orders, ending
         self._steps: list[SlurmStep] = []
         self._tokens: Mapping[str, Sequence[str]] = {}  # of the job attempt that was adopted
-        self._told: set[tuple[int, Task]] = set()  # what `poll` has returned
+        self._told: dict[SlurmStep, set[int]] = {}  # the tasks that `poll` has returned
         self._cancel_at: dict[SlurmStep, float] = {}
         self._kill_at: dict[SlurmStep, float] = {}
         self._doomed: dict[SlurmStep, set[int]] = {}  # the tasks that `kill` was called for since the last `poll`
@@ -176,7 +176,7 @@ class SlurmSteps:
             elif self._look_at <= now:
                 step.look()
             if step.never_began and step not in self._cancel_at and step not in self._kill_at:
-                self._steps.remove(step)
+                self._forget(step)
                 self._launch(step.attempt, step.role, self._tokens[step.role])
                 continue
             if not step.runs or self._look_at <= now:
@@ -184,22 +184,26 @@ class SlurmSteps:
             self.lost_nodes |= step.facts.failed_nodes.keys()
             if not step.runs:
                 self._past |= self._causes_of(step)
-                self._steps.remove(step)
-                self._cancel_at.pop(step, None)
-                self._kill_at.pop(step, None)
+                self._forget(step)
         if self._look_at <= now:
             self._look_at = now + _LOOK_SEC if self._steps else math.inf
         self._end_late(now)
         return found
 
+    def _forget(self, step: SlurmStep) -> None:
+        """It has ended. A job may have many attempts."""
+        self._steps.remove(step)
+        self._told.pop(step, None)
+        self._tried.pop(step, None)
+        self._cancel_at.pop(step, None)
+        self._kill_at.pop(step, None)
+
     def _gone(self, step: SlurmStep) -> list[Gone]:
         """The tasks of a step that are known to have gone since the last time."""
-        found = []
-        for index in range(self._plan.role(step.role).instances):
-            task = Task(step.role, index)
-            if (step.attempt, task) not in self._told and (gone := _gone(step, task)):
-                self._told.add((step.attempt, task))
-                found.append(gone)
+        told = self._told.setdefault(step, set())
+        left = [Task(step.role, index) for index in range(self._plan.role(step.role).instances) if index not in told]
+        found = [gone for task in left if (gone := _gone(step, task))]
+        told.update(gone.task.task_index for gone in found)
         return found
 
     def _end_late(self, now: float) -> None:

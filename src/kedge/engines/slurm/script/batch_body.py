@@ -64,6 +64,7 @@ while :; do
     controller=$! code=''
     for each in $pending; do kill -s "$each" "$controller"; done
     pending=''
+    began=$(date +%%s)
     while :; do
         signalled=''
         wait "$controller"
@@ -76,6 +77,7 @@ while :; do
     129 | 130 | 138 | 143) break ;; # HUP, INT, USR1 and TERM asked it to stop
     esac
     if [ "$code" -le 128 ]; then break; fi
+    if [ $(($(date +%%s) - began)) -ge %(long)d ]; then restarts=0; fi # it has worked for long
     if [ "$restarts" -ge %(most)d ]; then
         echo "kedge: the controller was killed by signal $((code - 128)); $restarts restarts did not help" >&2
         break
@@ -91,6 +93,7 @@ done
 if [ -x "$bundle/agent" ]; then "$bundle/agent" --sweep </dev/null; fi
 """
 MOST_RESTARTS = 5
+_LONG_SEC = 3600  # a controller that was killed after so long could work: a job may run for weeks
 _LEAST_WATCH_SEC = 20  # longer than between two heartbeats of the controller
 
 
@@ -104,7 +107,7 @@ def body(run: str, bundle: str, options: SlurmOptions) -> Iterator[str]:
         'scontrol requeue "$SLURM_JOB_ID" || scancel "$SLURM_JOB_ID"' if options.requeue else 'scancel "$SLURM_JOB_ID"'
     )
     yield _WATCH % {"watch": max(_LEAST_WATCH_SEC, math.ceil(seconds(options.unreachable))), "end": end}
-    yield _LOOP % {"run": shlex.quote(run), "bundle": shlex.quote(bundle), "most": MOST_RESTARTS}
+    yield _LOOP % {"run": shlex.quote(run), "bundle": shlex.quote(bundle), "most": MOST_RESTARTS, "long": _LONG_SEC}
     if options.epilogue:
         yield _of_site("epilogue", options.epilogue)
     yield 'exit "$code"\n'
