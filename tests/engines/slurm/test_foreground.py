@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from kedge.cli import new_run
-from kedge.cli.commands import logs, rm, show
+from kedge.cli.commands import attach, logs, ps, rm, show
 from kedge.jobs import runs
 from kedge.jobs.engine_choice import EngineChoice
 from kedge.resolve.model import Inputs
@@ -116,6 +116,21 @@ def test_other_commands_say_that_it_is_pending(
     ):
         result = CliRunner().invoke(command, [run.id])
         assert said in f"{result.output}{result.exception}{''.join(capfd.readouterr())}"
+    assert attach._opening(run, status.read(run)).startswith(f"{run.id} is pending, submitted ")
+
+
+def test_other_commands_say_that_slurm_does_not_answer(
+    job_file: Path, slurm: Path, controller: Script, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (slurm / "hold").write_text("Resources")
+    assert _run(job_file, detach=True) == 0
+    (slurm / "silent").touch()
+    ((run, _, _),) = runs.all_runs()
+    silence = "is not known: squeue: Unable to contact slurm controller"
+    for command, arguments in ((logs.command, [run.id]), (show.command, [run.id]), (ps.command, [])):
+        result = CliRunner().invoke(command, arguments)
+        assert silence in f"{result.output}{''.join(capfd.readouterr())}"
+    assert "not known" in CliRunner().invoke(ps.command, []).stdout
 
 
 def test_a_job_in_the_background_is_its_id(

@@ -234,6 +234,7 @@ def test_a_slurm_that_does_not_answer_ends_nothing(submitted: Submitted, slurm: 
     word = liveness.last_word(submitted.run.cluster)
     assert word.state == JobPhase.UNKNOWN
     assert "Unable to contact slurm controller" in word.text
+    assert word.job == "1", "without it, whoever follows the run is told nothing"
     (slurm / "silent").unlink()
     assert _phase(submitted) == JobPhase.PENDING
 

@@ -81,7 +81,8 @@ def _end(run: Run) -> End:
 
 def _opening(run: Run, now: JobStatus) -> str:
     attempt = f", attempt {now.attempt + 1}" if now.attempt else ""
-    return f"{run.id} is {now.state}, submitted {duration(now.submitted, None)} ago{attempt}; Ctrl-\\ detaches"
+    state = now.state if now.pending is None else "pending"
+    return f"{run.id} is {state}, submitted {duration(now.submitted, None)} ago{attempt}; Ctrl-\\ detaches"
 
 
 def _ended(run: Run, now: JobStatus, as_json: bool) -> int:

@@ -42,12 +42,15 @@ def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
             return _alive(found)
         number = found.id if found else known
         if not number and time.time() - float(job.get("time", 0)) < _SUBMIT_SEC:
-            return SchedulerWord(text="it is being submitted", checked=time.time())
+            return SchedulerWord(state=JobPhase.PENDING, text="it is being submitted", checked=time.time())
         end = job_ends.asked(site, number) if number else None
         if number and end is None:
             return SchedulerWord(number, JobPhase.RUNNING, checked=time.time())
     except SlurmError as error:
-        return last_word(run.cluster)._replace(state=JobPhase.UNKNOWN, text=str(error), checked=time.time())
+        last = last_word(run.cluster)  # without a job if nobody has asked before
+        return last._replace(
+            job=last.job or str(known or ""), state=JobPhase.UNKNOWN, text=str(error), checked=time.time()
+        )
     stopped_by = _stopped_by(run)
     if end is None:
         text = "its submission was interrupted before Slurm had it"
