@@ -44,6 +44,8 @@ def main(arguments: list[str]) -> int:
     files = cluster_files.of(run.path)
     try:
         code = _after_end(run) if liveness.has_end(run) else _run(run, files)
+    except liveness.RunHasEnded:
+        code = _after_end(run)
     except Exception as error:
         code, message = code_and_message(error)
         print(f"kedge: {message}", file=sys.stderr)

@@ -34,6 +34,10 @@ _TAIL = 1 << 16  # bytes
 _END = b'"job-completed"'
 
 
+class RunHasEnded(CannotRun):
+    """The end of the run is recorded: there is nothing left to control."""
+
+
 class JobPhase(StrEnum):
     """What the scheduler says of a job."""
 

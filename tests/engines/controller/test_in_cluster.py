@@ -17,6 +17,7 @@ from kedge.controller import in_cluster
 from kedge.diagnose.decide.job import Fold, JobVerdict
 from kedge.diagnose.model import PERMANENT, Diagnosis
 from kedge.engines.base import JobOutcome
+from kedge.engines.cluster.claim import Claim
 from kedge.engines.controller.job_lifetime import controlled
 from kedge.engines.controller.stop_requests import StopFacts, Stops
 from kedge.errors import EXIT_BUG, EXIT_CANNOT_RUN, EXIT_FAILED, EXIT_INPUT, CannotRun
@@ -118,6 +119,23 @@ def test_of_a_job_that_has_ended_it_only_completes_the_report(run: Run, engine: 
     assert not engine.calls
     assert json.loads((run.path / "report.json").read_text())["state"] == "failed"
     assert not cluster_files.of(run.path).secrets.exists()
+
+
+def test_one_that_comes_while_another_records_the_end_does_not_record_it_again(
+    run: Run, engine: Engine, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The job was queued again at that moment. The second controller waits for the log."""
+
+    def second() -> JobOutcome:
+        claim = Claim(run, 1, "the second one")
+        with EventLog(run.events) as log:  # as the first one does meanwhile
+            log.append(JobEvent.JOB_COMPLETED, state=State.SUCCEEDED, code=0, text="it worked", exit_code=0)
+        return controlled(run, engine._controlled, None, claim)
+
+    monkeypatch.setattr(sys.modules["engine_of_test"], "run", lambda *_: second())
+    assert start(run) == 0
+    assert len(ends(run)) == 1
+    assert capfd.readouterr().err == ""
 
 
 def test_one_killed_before_the_report_is_followed_by_one_that_writes_it(

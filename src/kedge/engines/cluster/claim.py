@@ -18,6 +18,7 @@ from kedge.errors import EXIT_FAILED, DiskFull
 from kedge.runs import file_locks
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
+from kedge.runs.liveness import RunHasEnded, has_end
 
 _LOOK_SEC = 1.0  # between looks before events that decide nothing
 _PROBE_SEC = 20.0
@@ -46,7 +47,14 @@ class Claim:
         self._run.cluster.write(self._run.cluster.controller, claim)
 
     def open(self) -> tuple[EventLog, str]:
-        """As LogGuard says."""
+        """As LogGuard says. RunHasEnded: while this one was waiting, the controller before has recorded the end."""
+        log, note = self._opened()
+        if has_end(self._run):
+            log.close()
+            raise RunHasEnded(f"{self._run.id} has ended in the allocation before")
+        return log, note
+
+    def _opened(self) -> tuple[EventLog, str]:
         if why := file_locks.why_not(self._run.path, _PROBE_SEC):
             text = f"{self._run.path} is on a file system on which files cannot be locked from this node ({why})"
             return EventLog(self._run.events, locked=False), f"{text}: {file_locks.ADVICE}"
