@@ -86,7 +86,7 @@ def test_a_qos_may_lift_the_time_limit_of_a_partition(
     with_accounts.run("sacctmgr", "--immediate", "modify", "user", "root", "set", "qos+=long,other")
     kedge, job = kedge_with_accounts, kedge_with_accounts.job("echo hello")
     said = kedge("run", "--slurm", "qos=other", "--slurm", "time=2h", job, code=4).stderr
-    assert "limit of the partition main is 01:00:00, and the job asks for 02:00:00" in said
+    assert "limit of the partition main is 1 h, and the job asks for 2 h" in said
     assert "Succeeded" in kedge("run", "--slurm", "qos=long", "--slurm", "time=2h", job).stdout
 
 

@@ -60,7 +60,7 @@ def test_what_cannot_run_is_refused(own: dict[str, Any], options: dict[str, Any]
         ("MaxCPUsPerNode=8", role(1, 9, 100), "9 cores, but no node of the partition own has more than 8"),
         ("MaxMemPerNode=500", role(1, 1, 501), "501 MiB of memory, but no node of the partition own has more than 500"),
         ("MaxNodes=1", role(65, 1, 100), "65 tasks must run at once, but the partition own can hold at most 64"),
-        ("MaxTime=2-03:00:00", role(1, 1, 100), "limit of the partition own is 2-03:00:00, and the job asks for 2-04:"),
+        ("MaxTime=2-03:00:00", role(1, 1, 100), "limit of the partition own is 2 d 3 h, and the job asks for 2 d 4 h"),
     ],
 )
 def test_limits_of_a_partition(slurm: SlurmCluster, limit: str, own: dict[str, Any], message: str) -> None:
