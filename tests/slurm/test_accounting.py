@@ -23,9 +23,16 @@ def forgotten(slurm: SlurmCluster, job: str) -> None:
     wait_until(lambda: not slurm.state(job), DEADLINE, "slurmctld forgets the job")
 
 
+def accounted_for(slurm: SlurmCluster, job: str) -> None:
+    """Wait until the accounts know that a job runs: slurmctld tells them of starts every five seconds."""
+    known = ("sacct", "--allocations", "--noheader", "--parsable2", f"--jobs={job}", "--format=State")
+    wait_until(lambda: slurm.run(*known).strip() == "RUNNING", DEADLINE, "the accounts know the job")
+
+
 def test_who_has_cancelled_a_job(kedge_with_accounts: OnSlurm, with_accounts: SlurmCluster) -> None:
     kedge = kedge_with_accounts
     run = background(kedge)
+    accounted_for(with_accounts, kedge.number(run))
     with_accounts.run("scancel", kedge.number(run))
     assert "stopped by root, with scancel" in kedge("wait", run, code=1).stdout
     forgotten(with_accounts, kedge.number(run))
