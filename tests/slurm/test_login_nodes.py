@@ -65,7 +65,7 @@ def test_all_commands_work_from_another_login_node(kedge: OnSlurm) -> None:
     other("cp", f"{run}/worker-0:file", kedge.folder / "copied")
     assert (kedge.folder / "copied").read_text() == "text\n"
     assert other("stop", run).stdout == f"{run} stopped\n"
-    assert kedge.task_log().endswith("got TERM\n")
+    assert "got TERM\n" in kedge.task_log()  # sh may add that its sleep was terminated, too
     assert "file" in other("outputs", run).stdout
     other("wait", run, code=1)
     other("rm", run)
@@ -84,7 +84,7 @@ def test_a_stop_between_two_controllers_is_as_gentle_as_any(kedge: OnSlurm) -> N
             before = kedge.controller()
             wait_until(lambda before=before: kedge.controller() != before, TIMEOUT)  # type: ignore[misc]
     assert kedge("stop", run).stdout == f"{run} stopped\n"
-    assert kedge.task_log().endswith("got TERM\n")
+    assert "got TERM\n" in kedge.task_log()  # sh may add that its sleep was terminated, too
     assert "by a stop request" in kedge("show", run).stdout
     assert kedge.leftovers() == []
 
