@@ -142,7 +142,10 @@ def test_the_watch_of_a_job_on_several_nodes_takes_no_gpu(slurm: SlurmCluster, t
 # Tasks of two roles fit on one core there, which Slurm gives to one step only.
 THREADED = {
     "packed": ({"a": role(1, 1, 100), "b": role(1, 1, 100)}, "gpu", []),
+    # Slurm 22.05 spreads the three over both nodes, and would offer the threads that they leave to the two.
     "packed, with an odd number": ({"a": role(2, 1, 100), "b": role(3, 1, 100)}, "gpu", []),
+    "packed, with three cores": ({"a": role(1, 3, 100), "b": role(1, 3, 100)}, "gpu", []),
+    "three packed roles": ({"a": role(2, 1, 100), "b": role(3, 1, 100), "c": role(3, 1, 100)}, "gpu", []),
     "GPUs of any type": ({"a": role(2, 1, 100, 1), "b": role(2, 1, 100, 1)}, "gpu", [1, 1, 1, 1]),
     "two tasks a node": ({"a": role(4, 1, 100, 1)}, "gpu:v100", [1, 1, 1, 1]),
     "two roles a node": ({"a": role(2, 1, 100, 1), "b": role(2, 1, 100, 1)}, "gpu:a100", [1, 1, 1, 1]),

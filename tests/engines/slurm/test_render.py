@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -122,10 +123,26 @@ def test_gpus_by_the_name_that_the_cluster_uses(gres: str, of_job: list[str], of
 
 def test_roles_that_share_an_allocation_share_no_core() -> None:
     """Where Slurm gives whole cores, the step of the second role would wait for the end of the first one."""
-    alone, together = {"a": role(1, 1, 100)}, {name: role(1, 1, 100) for name in "ab"}
+    alone, together = {"a": role(1, 2, 100)}, {name: role(1, 2, 100) for name in "ab"}
     different = {"a": role(1, 1, 100), "b": role(1, 2, 100)}
     found = ["--ntasks-per-core=1" in directives(Case(roles)) for roles in (alone, together, different)]
     assert found == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("roles", "expected"),
+    [
+        ({"a": role(2, 1, 100), "b": role(3, 1, 100)}, True),
+        ({"a": role(2, 2, 100), "b": role(3, 2, 100)}, False),
+        ({"a": role(2, 1, 100)}, False),
+        ({"a": role(2, 1, 100), "b": role(3, 3, 100)}, False),
+    ],
+)
+def test_odd_numbers_of_threads_of_several_roles_are_cores(roles: dict[str, Any], expected: bool) -> None:
+    """In the allocation and in its steps: Slurm would choose a node on which no core is left, but single threads."""
+    case = Case(roles)
+    steps = [render.step(case.plan, name, case.options, PLACE) for name in roles]
+    assert ["--threads-per-core=1" in argv for argv in (directives(case), *steps)] == [expected] * (len(roles) + 1)
 
 
 def test_memory_is_never_less_than_the_role_asks_for() -> None:

@@ -50,7 +50,7 @@ def step(plan: Plan, role: str, options: SlurmOptions, place: SlurmPlace) -> tup
         f"--job-name={role}",
         # A step may have fewer nodes than the allocation; with the usual number of them it could wait for ever.
         f"--nodes=1-{found.instances}",
-        *resources.of_step(found, options),
+        *resources.of_step(plan, found, options),
         "--exact", "--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--mpi=none", "--export=ALL", "--input=all",
         f"--output={_pattern(log)}",
         "--open-mode=append",

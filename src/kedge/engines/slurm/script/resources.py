@@ -14,6 +14,7 @@ from kedge.engines.slurm.options import SlurmOptions
 from kedge.plan.model import Plan, RolePlan
 
 _GPU = "gpu"  # the only name of GPUs for which Slurm counts them by task
+_WHOLE_CORES = "--threads-per-core=1"
 
 
 class Shape(NamedTuple):
@@ -49,18 +50,33 @@ def of_component(roles: tuple[RolePlan, ...], options: SlurmOptions) -> Iterator
     """The options for the resources of a component of the job, which holds the tasks of these roles."""
     yield f"--ntasks={sum(role.instances for role in roles)}"
     yield from _of_task(roles[0], options, options.gres)
-    if len(roles) > 1:
-        # Where Slurm gives whole cores with several threads, each step takes its own ones. Without this the allocation
-        # has too few: tasks of two roles would share one, and the step of the second role would never start.
-        yield "--ntasks-per-core=1"
+    yield from _own_cores(roles)
 
 
-def of_step(role: RolePlan, options: SlurmOptions) -> Iterator[str]:
+def of_step(plan: Plan, role: RolePlan, options: SlurmOptions) -> Iterator[str]:
     """The options for the resources of the step of a role. All GPUs of its allocation have one type; if a step names it
     again, Slurm 22.05 shows its tasks no GPU at all as soon as there are two of them on a node."""
     name = options.gres.partition(":")[0] if counts_by_task(options.gres) else options.gres
     yield f"--ntasks={role.instances}"
     yield from _of_task(role, options, name)
+    if is_packed(plan) and _leaves_threads(plan.roles):
+        yield _WHOLE_CORES
+
+
+def _own_cores(roles: tuple[RolePlan, ...]) -> Iterator[str]:
+    """Where Slurm gives whole cores with several threads, each step takes its own ones. Without this the allocation
+    has too few: tasks of two roles would share one, and the step of the second role would never start."""
+    if _leaves_threads(roles):
+        yield _WHOLE_CORES
+    elif len(roles) > 1:
+        yield "--ntasks-per-core=1"
+
+
+def _leaves_threads(roles: tuple[RolePlan, ...]) -> bool:
+    """Whether tasks of several roles do not use the second threads of their cores. Slurm 22.05 chooses the nodes of a
+    step by threads, and its cores on these nodes afterwards: a step for which there are cores elsewhere would wait for
+    a node on which only such threads are left."""
+    return len(roles) > 1 and shape(roles[0]).cpus % 2 == 1
 
 
 def _of_task(role: RolePlan, options: SlurmOptions, gres: str) -> Iterator[str]:
