@@ -48,7 +48,7 @@ def test_a_controller_without_a_run(driver: Bundle, tmp_path: Path) -> None:
 
 def test_a_controller_without_arguments(driver: Bundle) -> None:
     done = started(driver.path / "controller")
-    assert done.stderr == b"usage: controller RUN_FOLDER\n"
+    assert done.stderr == b"usage: controller RUN_FOLDER [SIGNAL...]\n"
 
 
 def test_an_agent_without_orders(driver: Bundle) -> None:

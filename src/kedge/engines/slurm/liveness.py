@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from kedge import xdg
 from kedge.engines.slurm import job_ends, job_states, job_table, pending_reasons
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
 from kedge.engines.slurm.job_ends import RecordedEnd
@@ -70,7 +71,7 @@ def _of_start(run: Run, end: RecordedEnd) -> RecordedEnd:
         return end._replace(text=f"its controller could not start: {said}")
     return end._replace(
         text=f"{end.text}. Its controller never started: check that all nodes share the folder {run.path}, or set "
-        "XDG_STATE_HOME to one that they share"
+        f"{xdg.STATE} to one that they share"
     )
 
 
