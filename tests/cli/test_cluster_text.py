@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -79,6 +80,17 @@ def test_a_controller_that_speaks_for_itself_needs_no_news(run: Run) -> None:
     _says(run, JobPhase.PENDING, reason="Priority")
     run.cluster.beat()
     assert news.changed() is None
+
+
+def test_a_job_that_has_begun_since_the_cluster_was_asked_goes_on(run: Run) -> None:
+    news = cluster_text.SchedulerNews(run)
+    _says(run, JobPhase.PENDING, reason="Priority", text="other jobs come first")
+    assert _news(news) == "job 7 is pending: other jobs come first"
+    run.events.write_text("".join(f"{json.dumps(event)}\n" for event in _STARTED))
+    _says(run, JobPhase.UNKNOWN, text="it does not answer")
+    assert _news(news) == "it is not known what the cluster does with job 7: it does not answer"
+    _says(run, JobPhase.RUNNING)
+    assert _news(news) == "job 7 goes on"
 
 
 def test_a_job_that_was_submitted_just_now_is_no_news(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

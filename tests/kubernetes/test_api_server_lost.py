@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from kedge.runs.folder import Run
+from kedge.runs.liveness import has_begun
 from kedge.testing.command import TIMEOUT
 from kedge.testing.wait import wait_until
 
@@ -28,6 +30,7 @@ def test_a_job_goes_on_without_an_api_server(kedge: OnKubernetes, cluster_alone:
     with PodsSeen(kedge.namespace) as seen:
         process = kedge.start("run", kedge.job([], roles=roles))
         wait_until(lambda: len(kedge.runs()) == 1 and killer.has_recorded(kedge.only_run(), "barrier-passed"), TIMEOUT)
+        wait_until(lambda: has_begun(Run(kedge.only_run())), TIMEOUT, "what the command itself has copied")
         cluster_alone.stop_api_server()
         time.sleep(AWAY_SEC)
         assert process.poll() is None

@@ -18,6 +18,7 @@ from kedge.contract import EVENTS_FILE
 from kedge.errors import CannotRun, InputError
 from kedge.lazy_modules import LIVENESS, load_place
 from kedge.own_files import replace_file
+from kedge.runs import events
 from kedge.runs.cluster_files import ClusterFiles
 from kedge.runs.controller_lock import is_held
 from kedge.runs.events import is_event
@@ -139,6 +140,11 @@ def is_fresh(files: ClusterFiles) -> bool:
         return False
     now = time.time()
     return any(-FRESH_SEC < now - when < FRESH_SEC for when in times)
+
+
+def has_begun(run: Run) -> bool:
+    """Whether more than its submission is recorded, as far as this machine has the records."""
+    return any(event.get("event") != JobEvent.JOB_SUBMITTED for event in events.read(run.events))
 
 
 def has_end(run: Run) -> bool:

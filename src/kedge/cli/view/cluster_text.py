@@ -8,7 +8,7 @@ from datetime import datetime
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord, is_fresh, last_word
+from kedge.runs.liveness import JobPhase, SchedulerWord, has_begun, is_fresh, last_word
 from kedge.runs.status import JobStatus
 from kedge.terminal_text import one_line
 
@@ -53,7 +53,7 @@ class SchedulerNews:
     files: who waits for the end of the run asks the cluster."""
 
     def __init__(self, run: Run) -> None:
-        self._files = run.cluster
+        self._run, self._files = run, run.cluster
         self._last = ("", "", "")
         self._known = ""  # the last state that the cluster has said
         self._patience = 0.0  # until when a job that the cluster has not looked at yet is no news, by time.monotonic()
@@ -72,7 +72,10 @@ class SchedulerNews:
             return None
         facts = {"state": word.state, "job": word.job, "why": word.reason, "text": word.text, "until": word.start}
         facts["before"] = self._known
-        self._known = word.state if word.state != JobPhase.UNKNOWN else self._known
+        if word.state != JobPhase.UNKNOWN:
+            self._known = word.state
+        elif has_begun(self._run):  # since the cluster was asked last
+            self._known = JobPhase.RUNNING
         return {"event": JobEvent.SCHEDULER_SAID, **facts}
 
     def _is_early(self, word: SchedulerWord) -> bool:

@@ -16,7 +16,7 @@ from kedge.runs import disk_reserve, events, report, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord, has_end, last_word, write_word
+from kedge.runs.liveness import JobPhase, SchedulerWord, has_begun, has_end, last_word, write_word
 from kedge.states import FINAL, State
 from kedge.terminal_text import one_line
 
@@ -107,7 +107,7 @@ def _of_driver(found: SubmittedRun, now: float) -> SchedulerWord:
     if pod is not None and submitted.is_running(pod):
         return SchedulerWord(name, JobPhase.RUNNING, checked=now)
     reason, text = _reason(pod), _waits(found, pod)
-    if _has_started(found.run):  # the tasks go on without it
+    if has_begun(found.run):  # the tasks go on without it
         return SchedulerWord(name, JobPhase.RUNNING, reason, f"its driver is being replaced: {text}", checked=now)
     return SchedulerWord(name, JobPhase.PENDING, reason, text, checked=now)
 
@@ -130,10 +130,6 @@ def _reason(pod: dict[str, Any] | None) -> str:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return str(condition.get("reason", ""))
     return str(said.get("phase", ""))
-
-
-def _has_started(run: Run) -> bool:
-    return any(event.get("event") != JobEvent.JOB_SUBMITTED for event in events.read(run.events))
 
 
 def stopped_by(run: Run) -> str:

@@ -14,12 +14,12 @@ from kedge.engines.kubernetes.access.submitted import SubmittedRun
 from kedge.engines.kubernetes.api import ApiError
 from kedge.engines.kubernetes.objects import labels
 from kedge.errors import CannotRun, KedgeError
-from kedge.runs import copies, events, report
+from kedge.runs import copies, report
 from kedge.runs.controller_lock import RELEASE
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, has_end, is_controlled
+from kedge.runs.liveness import JobPhase, has_begun, has_end, is_controlled
 from kedge.states import State
 
 _TRIES = 20  # of a change that others make at the same time
@@ -93,7 +93,7 @@ def _ask(run: Run, wish: _OwnerWish) -> tuple[str, ...]:
 def _has_begun(run: Run) -> bool:
     """Whether the driver has done anything yet."""
     copies.fetch(run)
-    return any(event.get("event") != JobEvent.JOB_SUBMITTED for event in events.read(run.events))
+    return has_begun(run)
 
 
 def _withdraw(run: Run, found: SubmittedRun, wish: _OwnerWish) -> tuple[str, ...]:
