@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,8 @@ SMALLEST = {
     "resolution": ["1"],
     "run_copies": ["2"],
     "runtime_overhead": ["1"],
+    "shared_folder": [],
+    "slurm_client": ["1"],
     "slurm_start": ["1", "--rounds", "1"],
     "ssh_sessions": ["1"],
     "start_tasks": ["1"],
@@ -48,10 +51,12 @@ def test_every_benchmark_is_run() -> None:
 
 @pytest.mark.parametrize("name", SMALLEST)
 def test_benchmark(name: str, tmp_path: Path, shared: Path, request: pytest.FixtureRequest) -> None:
-    if name == "slurm_start" and "SLURM_CONF" not in os.environ:
+    if name in ("slurm_client", "slurm_start") and "SLURM_CONF" not in os.environ:
         pytest.skip("no SLURM_CONF names a cluster; tests/slurm runs it on one of its own")
     if name == "kubernetes_start":
         pytest.skip("it needs a cluster; tests/kubernetes runs it on one of its own")
+    if name == "shared_folder" and not shutil.which("strace"):
+        pytest.skip("there is no strace")
     if name == "containers":
         request.getfixturevalue("image")("busybox")
     (tmp_path / "job.log").write_text("MemoryError\n")
