@@ -21,6 +21,10 @@ from .test_jobs import WAITS
 
 PAIR = {"worker": {"instances": 2, "resourcePerInstance": {"cpu": 40, "memoryMB": 64, "gpu": 0}}}  # one on each node
 ONCE = {"kedge": {"retry": {"maxTransient": 0}}}
+SAVES = "kill -0 $KEDGE_COMMAND_PID && touch $KEDGE_JOB_DIR/saved"  # while the command still runs
+SAVE = {
+    "name": "save", "type": "script", "plugin": "cmd", "callbacks": [{"event": "beforeStop", "commands": [SAVES]}],
+}  # fmt: skip
 
 
 def background(kedge: OnSlurm, *options: str, **keys: Any) -> str:
@@ -224,8 +228,10 @@ def test_a_requeue_keeps_the_number_of_attempts(kedge: OnSlurm, slurm: SlurmClus
     assert "ready" in kedge.task_log()
 
 
-def test_the_time_limit_of_the_allocation(kedge: OnSlurm) -> None:
-    kedge("run", "--slurm", "time=1m", kedge.job(WAITS, extras=ONCE), code=1)
+def test_slurms_warning_leaves_time_for_hooks_before_the_end_of_the_allocation(kedge: OnSlurm) -> None:
+    roles = {"worker": {"prerequisites": ["save"]}}
+    kedge("run", "--slurm", "time=1m", kedge.job(WAITS, roles=roles, prerequisites=[SAVE], extras=ONCE), code=1)
+    assert (kedge.job_dir() / "saved").exists()
     assert [event["code"] for event in facts(kedge, "task-completed")] == [-1004]
     assert kedge.events()[-1]["code"] == -1004
 
