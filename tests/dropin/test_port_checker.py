@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.e2e.test_lost import AS_NOBODY
 
 from kedge.testing.wait import wait_until
 
 SRC = Path(__file__).parents[2] / "src"
 PROGRAM = f"import sys; sys.path.insert(0, {str(SRC)!r}); from kedge.dropin import programs; "
 CHECK = f"{PROGRAM} sys.exit(programs.main('portChecker'))"
-AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 ALONE = ("unshare", "--pid", "--fork", "--mount-proc")
 LISTEN = "import socket, sys; s = socket.create_server(('127.0.0.1', {})); print(flush=True); sys.stdin.read()"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
