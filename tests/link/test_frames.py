@@ -71,6 +71,19 @@ def test_what_is_no_message_is_refused(header):
         frames(FrameReader(), raw(header))
 
 
+def test_the_controller_sends_what_users_have_written():
+    deep = b"[" * 500 + b"]" * 500
+    header = b'{"kind": "a", "n": %d, "x": [Infinity], "deep": %s}' % (10**40, deep)
+    with pytest.raises(BadFrame):
+        frames(trusting(), raw(header))
+    reader = FrameReader()
+    reader.trust_values()
+    (frame,) = frames(reader, raw(header))
+    assert (frame.header["n"], frame.header["x"]) == (10**40, [float("inf")])
+    with pytest.raises(BadFrame):
+        frames(reader, raw(b'{"kind":' + b"[" * 60_000))
+
+
 def test_large_headers_are_refused_by_their_length_alone():
     reader = FrameReader()
     with pytest.raises(BadFrame, match="header of 65537 bytes; the limit is 65536"):

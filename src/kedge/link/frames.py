@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kedge import untrusted
 from kedge.light import json
-from kedge.light.types import Any, NamedTuple
+from kedge.light.types import Any, Callable, NamedTuple
 
 FIRST_HEADER_LIMIT = 64 << 10  # bytes, before the other side has proved who it is; and no body
 HEADER_LIMIT = 16 << 20
@@ -61,12 +61,19 @@ class FrameReader:
 
     def __init__(self) -> None:
         self._header_limit, self._body_limit = FIRST_HEADER_LIMIT, 0
+        self._parse: Callable[[bytes], Any] = untrusted.parse
         self._data = bytearray()
         self._start = 0
 
     def trust(self) -> None:
         """The other side has proved who it is: accept large messages from now on."""
         self._header_limit, self._body_limit = HEADER_LIMIT, BODY_LIMIT
+
+    def trust_values(self) -> None:
+        """The other side is the controller: accept any JSON as well. What a user has written may hold numbers of any
+        length, and lists in lists of any depth."""
+        self.trust()
+        self._parse = json.loads
 
     def clear(self) -> None:
         """Forget what has come."""
@@ -90,7 +97,7 @@ class FrameReader:
             return None
         middle = start + _LENGTHS + header
         self._start = middle + body
-        value = _header(bytes(self._data[start + _LENGTHS : middle]))
+        value = _header(self._parse, bytes(self._data[start + _LENGTHS : middle]))
         with memoryview(self._data) as view:  # a slice of it is no copy
             return LinkFrame(value["kind"], value, bytes(view[middle : self._start]))
 
@@ -108,10 +115,10 @@ def _check(header: int, body: int, header_limit: int, body_limit: int) -> None:
         raise BadFrame(f"a message has a body of {body} bytes; the limit is {body_limit}")
 
 
-def _header(data: bytes) -> dict[str, Any]:
+def _header(parse: Callable[[bytes], Any], data: bytes) -> dict[str, Any]:
     try:
-        value = untrusted.parse(data)
-    except ValueError as error:
+        value = parse(data)
+    except (ValueError, RecursionError) as error:
         raise BadFrame(f"a message has a header that is not JSON: {error}") from None
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         raise BadFrame("a message has a header without a kind")

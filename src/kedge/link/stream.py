@@ -47,6 +47,10 @@ class LinkStream:
         """The other side has proved who it is: accept large messages from now on."""
         self._reader.trust()
 
+    def trust_values(self) -> None:
+        """The other side is the controller: accept any JSON in its messages, too."""
+        self._reader.trust_values()
+
     def ignore(self) -> None:
         """What still comes is not kept, and what has come neither."""
         self.deaf = True

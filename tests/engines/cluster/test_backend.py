@@ -177,6 +177,16 @@ def test_a_users_command_stops_the_job_over_the_link(scene: ClusterScene, made: 
     assert (outcome.state, outcome.text) == (State.STOPPED, "stopped by a stop request")
 
 
+def test_secrets_may_have_any_values(scene: ClusterScene) -> None:
+    """As on one machine: whoever has written them is no stranger."""
+    deep: list[object] = []
+    for _ in range(100):
+        deep = [deep]
+    scene.secrets = Secrets({"account": 10**30, "deep": deep}, {"account": str(10**30)})
+    outcome = scene.job(plan("true"), lambda: wait_until(lambda: scene.seen("task-completed"), 30))
+    assert outcome.state == State.SUCCEEDED
+
+
 def test_a_task_that_needs_more_than_a_message_holds_fails_with_words(scene: ClusterScene) -> None:
     """The controller must not end of it, again and again."""
     scene.secrets = Secrets({}, {"dataset": "x" * (17 << 20)})

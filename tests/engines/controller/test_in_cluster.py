@@ -85,6 +85,14 @@ def start(run: Run) -> int:
     return in_cluster.main([str(run.path)])
 
 
+def test_secrets_may_have_any_values(run: Run, engine: Engine) -> None:
+    """As on one machine: whoever has written them is no stranger."""
+    texts = {"account": str(10**30)}
+    run.cluster.write(run.cluster.secrets, {"document": {"account": 10**30}, "texts": texts})
+    assert start(run) == EXIT_FAILED
+    assert engine.calls == [("j", texts, {"partition": "main"})]
+
+
 def test_it_runs_the_job_of_its_orders_and_writes_the_report(run: Run, engine: Engine) -> None:
     assert start(run) == EXIT_FAILED
     assert engine.calls == [("j", {"token": "x"}, {"partition": "main"})]

@@ -130,7 +130,7 @@ class AgentConnection:
         if self._stream is None:
             return
         self._heard = self._said = now
-        self._stream.trust()
+        self._stream.trust_values()
         orders, facts = self._orders, self._facts
         hello = Hello(
             orders.tokens[facts.task_index], orders.attempt, orders.role, facts.task_index, self._agent, facts.node,
