@@ -17,7 +17,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _NOT_REGULAR = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO})  # errors of open(2) for links and sockets
 _PIECE = 1 << 16
-_DEEPEST = 64  # levels of nested lists and mappings
+DEEPEST = 64  # levels of nested lists and mappings
 _LONGEST_NUMBER = 19  # digits: numbers that fit into 64 bits, and so into a time or a float
 
 
@@ -114,7 +114,7 @@ def parse(data: bytes) -> Any:
             value = json.loads(_without_escapes(value).encode(errors="replace"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    if data.count(b"[") + data.count(b"{") > _DEEPEST and _is_deep(value):
+    if data.count(b"[") + data.count(b"{") > DEEPEST and is_deeper(value, DEEPEST):
         raise ValueError("it is nested too deeply")
     return value
 
@@ -125,9 +125,10 @@ def _without_escapes(value: Any) -> str:
     return dumps(value, ensure_ascii=False)
 
 
-def _is_deep(value: Any) -> bool:
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether a value of JSON has more levels of lists and mappings."""
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(levels):
         mappings = [inner for each in level if isinstance(each, dict) for inner in each.values()]
         level = [inner for each in level if isinstance(each, list) for inner in each] + mappings
     return bool(level)

@@ -77,6 +77,14 @@ def test_two_attempts_of_a_task(agent):
     assert len(agent.said("ended")) == 2
 
 
+def test_what_a_task_writes_into_the_pipe_of_events_does_not_hold_up_its_end(agent):
+    deep = '{"a":' * 64 + "1" + "}" * 64
+    agent.start()
+    agent.run(f"for pipe in {agent.tmp}/*/0/status; do echo '{deep}' >$pipe; done")
+    assert agent.ended()["code"] == 0
+    assert len(agent.joins()) == 1
+
+
 def test_a_stop_and_its_repetition(agent):
     agent.start()
     agent.run(WAITS)

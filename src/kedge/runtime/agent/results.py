@@ -11,16 +11,17 @@ from kedge.light.types import Any
 _LARGEST_REPORT = 8 << 20  # bytes, also of its JSON: it must fit into one message
 _LARGEST_EVENTS = 4 << 20
 _LONGEST_LINE = 4096
+_DEEPEST = untrusted.DEEPEST - 8  # levels: those of the message come besides, and the controller takes no more
 
 
 def report(folder: str) -> dict[str, Any] | None:
-    """The report; None if there is none that can be used, or it becomes too large for a message, since what is not
-    ASCII grows: the controller has the file itself."""
+    """The report; None if there is none that can be used, or it is too deep for a message, or becomes too large for
+    one, since what is not ASCII grows: the controller has the file itself."""
     try:
         found = untrusted.read_json(folder, REPORT_FILE, _LARGEST_REPORT)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and len(json.dumps(found)) <= _LARGEST_REPORT else None
+    return found if _can_be_told(found) and len(json.dumps(found)) <= _LARGEST_REPORT else None
 
 
 def event_lines(folder: str) -> list[bytes]:
@@ -39,4 +40,8 @@ def event(line: bytes) -> dict[str, Any] | None:
         found = untrusted.parse(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return found if _can_be_told(found) else None
+
+
+def _can_be_told(found: Any) -> bool:
+    return isinstance(found, dict) and not untrusted.is_deeper(found, _DEEPEST)
