@@ -6,16 +6,19 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kedge.contract import PERHAPS_MEMORY
 from kedge.engines.cluster.base import GoneKind
+from kedge.engines.cluster.member import Member
 from kedge.engines.cluster.settings import ClusterSettings
 from kedge.engines.controller.stop_requests import Stops
+from kedge.plan.model import RolePlan
 from kedge.processes import descendants
 from kedge.states import State
 from kedge.testing.wait import wait_until
@@ -236,6 +239,23 @@ def test_an_agent_that_ends_before_the_barrier_fails_it_at_once(scene: ClusterSc
     assert outcome.state == State.SUCCEEDED, "a lost node is tried again"
     first = scene.seen("task-completed")[0]
     assert (first["index"], first["code"]) == (1, -1001)
+
+
+def test_an_agent_that_ends_as_the_last_one_comes_fails_the_barrier(
+    scene: ClusterScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, ready = Member.reserved, []
+
+    def reserved(member: Member, said: Mapping[str, Any], role: RolePlan) -> None:
+        real(member, said, role)
+        ready.append(member.task)
+        if len(ready) == 2:  # in the same turn
+            scene.cluster.say(ready[0], GoneKind.NODE_LOST, "Node n1 is DOWN")
+
+    monkeypatch.setattr(Member, "reserved", reserved)
+    assert scene.job(plan("echo started", 2)).state == State.SUCCEEDED, "a lost node is tried again"
+    assert [facts["attempt"] for facts in scene.seen("barrier-passed")] == [1]
+    assert not any(scene.log(task) for task in (W0, W1))
 
 
 @contextmanager

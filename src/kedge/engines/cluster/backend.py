@@ -411,6 +411,7 @@ class ClusterBackend:
 
     def _look_at_barrier(self, changed: Mapping[Task, Member], now: float) -> None:
         gate = self._gate
+        gate.missing.update(changed)  # who was there may have gone since
         gate.missing.difference_update(task for task, member in changed.items() if member.is_ready)
         if not gate.missing:
             self._pass_barrier()
