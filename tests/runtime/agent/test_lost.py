@@ -77,6 +77,20 @@ def test_a_supervisor_that_ends_while_there_is_no_agent(agent):
     assert agent.events()[-2:] == ["exited", "finished"]
 
 
+def test_another_process_with_the_number_of_the_supervisor_is_not_taken_for_it(agent, alive):
+    running(agent)
+    agent.all_is_safe()
+    os.kill(agent.process.pid, signal.SIGSTOP)  # the keeper starts no agent meanwhile
+    os.kill(agent.agent_pid(), signal.SIGKILL)
+    with subprocess.Popen(["sleep", "1000"]) as other:
+        state = json.loads(agent.state_file.read_text())
+        agent.state_file.write_text(json.dumps({**state, "pid": other.pid}))
+        os.kill(agent.process.pid, signal.SIGCONT)
+        assert (agent.ended()["task_attempt"], agent.ended()["code"]) == (0, None)
+        assert alive(other.pid)
+        other.kill()
+
+
 def test_an_agent_that_is_killed_after_the_end_tells_it(agent):
     running(agent, "touch ready; exit 4")
     agent.ended()

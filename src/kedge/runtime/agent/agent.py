@@ -69,9 +69,15 @@ class Agent:
     def check_taken_over(self) -> None:
         """After all that the keeper has told was read: a supervisor that is gone, and whose end was told to the agent
         before alone, has ended."""
-        running = self._running
-        if running and self.state.running and (running.pid is None or procfs.process(running.pid) is None):
+        if self._running and self.state.running and not self._supervisor_lives:
             self._supervisor_gone(None)
+
+    @property
+    def _supervisor_lives(self) -> bool:
+        """Whether the process that was started is there. Another one may have its number after a while."""
+        pid = self._running.pid if self._running else None
+        found = procfs.process(pid) if pid else None
+        return found is not None and self.state.start_time in (0, found.start_time)
 
     def told(self, line: str) -> None:
         """Handle a line from the keeper."""
@@ -119,7 +125,7 @@ class Agent:
 
     def keeper_lost(self) -> None:
         """The scheduler takes the task for ended, so nothing of it may go on."""
-        if self._running and self._running.pid:
+        if self._running and self._running.pid and self._supervisor_lives:
             tree.kill_alone(self._running.pid)
         self._folders.remove()
         self.exit_code = KEEPER_LOST
