@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from kedge.link.launch import AgentOrders
 from kedge.runtime.agent import node_folders, run
 from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask
 from kedge.runtime.agent.state import AgentState
+from kedge.runtime.process.loop import NEVER, Loop
 from kedge.testing.wait import wait_until
 
 GOES_ON = "touch ready; until [ -e go ]; do sleep 0.02; done; exit 4"
@@ -215,6 +217,26 @@ def test_an_agent_that_alone_knows_how_its_task_has_ended_waits_for_longer(tmp_p
     began = time.monotonic()
     assert _alone(tmp_path, monkeypatch, ended) == GIVEN_UP
     assert time.monotonic() - began >= 0.5
+
+
+def test_the_time_in_which_the_whole_job_was_suspended_does_not_count(tmp_path, monkeypatch):
+    turns, real = [], time.monotonic
+
+    class SuspendedOnce(Loop):
+        def turn(self, deadline=NEVER):
+            super().turn(deadline)
+            if turns or now() >= deadline:
+                turns.append(deadline)
+
+    def now():
+        return real() + (10_000.0 if turns else 0.0)
+
+    monkeypatch.setattr(time, "monotonic", now)
+    monkeypatch.setattr(run, "Loop", SuspendedOnce)
+    monkeypatch.setattr(run, "AgentConnection", partial(run.AgentConnection, now=now))
+    monkeypatch.setattr(run, "ORPHAN_SEC", 1.0)
+    assert _alone(tmp_path, monkeypatch, AgentState()) == GIVEN_UP
+    assert len(turns) > 1
 
 
 def _alone(tmp_path, monkeypatch, state):

@@ -50,7 +50,9 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
             say(f"no controller for {patience:g} s: {link.error}")
             agent.exit_code = GIVEN_UP
         if agent.exit_code is None:
-            loop.turn(min(link.due, agent.due, heard + patience + 1))
+            due = min(link.due, agent.due, heard + patience + 1)
+            loop.turn(due)
+            heard += max(0.0, time.monotonic() - max(now, due))  # the whole job was suspended for so long
     link.close()
     return agent.exit_code
 
