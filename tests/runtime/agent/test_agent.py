@@ -61,6 +61,24 @@ def test_ports_are_held_until_the_command_starts_and_claimed_until_the_end(agent
     assert agent.finish() == 0
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_ports_are_held_between_the_attempts_of_a_task(agent, bound, restarted):
+    agent.start()
+    port = agent.reserve()["ssh"][0]
+    agent.run("touch ready; until [ -e go ]; do sleep 0.02; done; exit 3")
+    go = agent.wait_for_file("ready").with_name("go")
+    if restarted:
+        os.kill(agent.agent_pid(), signal.SIGKILL)
+        agent.joined(2)
+    go.touch()
+    agent.ended()
+    assert bound(port)
+    agent.run(WAITS, 1)
+    agent.wait_for_file("ready", 1)
+    assert not bound(port)
+    assert agent.finish() == 0
+
+
 def test_two_attempts_of_a_task(agent):
     agent.start()
     ports = agent.reserve()

@@ -50,8 +50,8 @@ class Agent:
 
     def take_over(self) -> None:
         """Go on where an agent that was killed has stopped."""
-        if self.state.ports and self.state.task_attempt is None:
-            self._ports.hold_again(self.state.ports)
+        if not self.state.running:
+            self._hold_ports()
         if self.state.ended and not self.state.safe:
             self._begin_mirror()
             self._tell_end()
@@ -167,6 +167,11 @@ class Agent:
             raise CannotRun(f"{sum(counts.values())} ports are too many for one task on a cluster: 5000 are possible")
         return ports
 
+    def _hold_ports(self) -> None:
+        """Hold the ports while no supervisor does, so that no other program takes them before the next attempt."""
+        if self.state.ports:
+            self._ports.hold_again(self.state.ports)
+
     def _wait_for_folder(self, path: str, counts: dict[str, int]) -> None:
         """Network file systems may show new folders late: look again for a while."""
         now = time.monotonic()
@@ -204,8 +209,7 @@ class Agent:
         return task_files.on_node(self._folders, start)
 
     def _start_supervisor(self, number: int, start: Mapping[str, Any]) -> None:
-        if self.state.ports:
-            self._ports.hold_again(self.state.ports)  # after the first attempt they were handed over
+        self._hold_ports()  # as far as somebody had them before
         files = task_files.paths(self._folders, number)
         task_files.write(self._folders, files, start)
         self._watch([])
@@ -311,6 +315,7 @@ class Agent:
         if self._running:
             self._running.finish()
             self._running = None
+        self._hold_ports()
         with suppress(OSError):
             task_files.remove_secrets(self._folders)
         ended = {"task_attempt": self.state.task_attempt, "report": report, "code": code, "text": text}
