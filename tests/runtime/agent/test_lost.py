@@ -121,6 +121,22 @@ def test_an_agent_that_is_killed_in_the_middle_of_the_start(agent, files):
     assert agent.ended(2)["code"] == 0
 
 
+def test_an_agent_that_is_killed_before_it_has_saved_what_it_has_started(agent):
+    running(agent)
+    agent.all_is_safe()
+    os.kill(agent.process.pid, signal.SIGSTOP)
+    os.kill(agent.agent_pid(), signal.SIGKILL)
+    state = json.loads(agent.state_file.read_text())
+    agent.state_file.write_text(json.dumps({**state, "pid": None, "start_time": 0}))
+    os.kill(agent.process.pid, signal.SIGCONT)
+    agent.joined(2)
+    go(agent)
+    end = agent.ended()
+    assert (end["code"], end["report"]["user_exit_code"], end["text"]) == (255, 4, "")
+    agent.run("true", 1)
+    assert agent.ended(2)["code"] == 0
+
+
 def test_an_agent_that_is_killed_before_the_start_holds_the_ports_again(agent, bound):
     agent.start()
     ports = agent.reserve()

@@ -56,6 +56,7 @@ class Agent:
             self._begin_mirror()
             self._tell_end()
         if self.state.running:
+            self._find_supervisor()
             lines = results.event_lines(self._folder)
             try:
                 self._watch(lines)
@@ -65,6 +66,14 @@ class Agent:
             for event in filter(None, map(results.event, lines[self.state.events :])):
                 self._event(event)
         return None
+
+    def _find_supervisor(self) -> None:
+        """If the agent was killed before it had saved what it had started: that is a child of the keeper, which makes a
+        group of its own before anything else."""
+        if self.state.pid is None:
+            for each in self._below():
+                if each.parent == self._keeper and each.group == each.pid:
+                    self._save(pid=each.pid, start_time=each.start_time)
 
     def check_taken_over(self) -> None:
         """After all that the keeper has told was read: a supervisor that is gone, and whose end was told to the agent
