@@ -280,6 +280,24 @@ def test_what_comes_again_before_it_was_processed_is_taken_once(rig):
         stranger.socket.close()
 
 
+def test_an_agent_that_speaks_and_does_not_read_takes_no_memory(rig):
+    stranger = Stranger(rig)
+    stranger.say(hello())
+    rig.until(lambda: rig.kinds(Joined))
+    rig.server.send(WORKER, messages.START, {"text": "x" * (12 << 20)})  # more than any buffer of the system holds
+    stream = rig.server._sessions.of(WORKER).stream
+    for n in range(1, 101):
+        stranger.say(encoded({"kind": "event", "seq": n, "n": n}))
+        rig.until(lambda n=n: len(rig.messages()) == n)
+    assert len(stream._out) < 10
+    reader, told = FrameReader(), []
+    reader.trust()
+    while not told or told[-1] != 100:
+        reader.feed(stranger._patiently(lambda: stranger.socket.recv(1 << 16)))
+        told += [frame.header.get("ack") for frame in iter(reader.next, None)]
+    stranger.socket.close()
+
+
 @pytest.mark.parametrize("seq", [2, 0.5, "1", None, True])
 def test_an_agent_that_counts_wrongly_is_cut_off(rig, seq):
     stranger = Stranger(rig)

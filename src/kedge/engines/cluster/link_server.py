@@ -130,8 +130,9 @@ class LinkServer:
             received = stream.work()
         except OSError:
             received, lost = 0, True
-        if received and (session := self._sessions.by_stream(stream)):
-            self._updates += self._sessions.hear(session, self._now())
+        if session := self._sessions.by_stream(stream):
+            session.catch_up()
+            self._updates += self._sessions.hear(session, self._now()) if received else []
         try:
             while frame := stream.next_frame():
                 self._take(stream, frame)

@@ -25,11 +25,6 @@ class LinkSession:
         self._number = 0  # of the last command
         self._commands: list[tuple[int, list[bytes]]] = []  # that the agent may not have
 
-    @property
-    def unconfirmed(self) -> bool:
-        """Whether something was returned that has not been acknowledged."""
-        return self._said < self._returned
-
     def join(self, stream: LinkStream, got: int, controller: str) -> None:
         """The agent has connected: welcome it, and send again what it does not have. `got` is the last command that it
         has from this controller."""
@@ -65,11 +60,17 @@ class LinkSession:
     def store(self) -> None:
         """All that was returned has been processed: acknowledge it."""
         self._stored = self._returned
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Acknowledge what has been processed since the last time, if the agent has read all before: one that never
+        reads takes no memory."""
         if self._said < self._stored:
             self.acknowledge()
 
     def acknowledge(self) -> None:
-        """Tell the agent what has been processed; also the sign that the controller is there."""
-        if self.stream:
+        """Tell the agent what has been processed; also the sign that the controller is there, which one that is slow to
+        read has anyway."""
+        if self.stream and self.stream.idle:
             self.stream.send(encoded({"kind": messages.ACK, "ack": self._stored}))
             self._said = self._stored
