@@ -8,14 +8,22 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kedge.engines.base import Task
 from kedge.engines.cluster import barrier
+from kedge.engines.cluster.backend import ClusterBackend
 from kedge.engines.cluster.gate import Gate
+from kedge.engines.cluster.link_server import LinkServer
 from kedge.engines.cluster.member import Member
 from kedge.engines.cluster.peers_record import PeersRecord
 from kedge.engines.cluster.settings import ClusterSettings
+from kedge.resolve.model import Secrets
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
+
+from .scene import W0, ClusterScene, plan
+from .test_agent_messages import NoCluster
 
 WORKER = Task("worker", 0)
 
@@ -66,3 +74,26 @@ def test_what_was_recorded_tells_for_how_long_they_have_waited(tmp_path: Path) -
     Run(tmp_path).events.write_text("".join(f"{json.dumps(each)}\n" for each in events))
     assert 300 <= record.waited_sec(1) < 400
     assert record.waited_sec(2) == 0
+
+
+def test_the_time_in_which_the_job_was_suspended_does_not_count(
+    scene: ClusterScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, suspended = time.monotonic, 0.0
+    server = LinkServer(scene.keys, lambda *_: True, "controller")
+    made = ClusterBackend(
+        plan("true"), scene.run, Secrets({}, {}), scene.keys, server, NoCluster(), lambda *_, **facts: None,  # type: ignore[arg-type]
+        lambda *_: None, ClusterSettings(barrier_sec=600, finish_sec=0.0),
+    )  # fmt: skip
+    monkeypatch.setattr(time, "monotonic", lambda: real() + suspended)
+    made.place(0)
+    made.start(W0, 0, 0, ())
+    assert made.poll() == []
+    suspended += 7200
+    assert made.poll() == []
+    ended: list[object] = []
+    while not ended:
+        suspended = made._look_at - real()
+        ended = made.poll()
+    assert 7200 + 500 < suspended < 7200 + 700
+    made.close()

@@ -364,6 +364,7 @@ class ClusterBackend:
     def _look_around(self) -> None:
         """Do what has become possible for the tasks of which something has changed; for all when something is due."""
         now, changed, self._changed = time.monotonic(), self._changed, {}
+        self._gate.looked(now - self._look_at)
         if self._look_at <= now:
             changed, self._look_at = self._members, math.inf
         for member in changed.values():

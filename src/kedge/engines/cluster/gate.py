@@ -18,6 +18,7 @@ from kedge.link.frames import SharedValue
 from kedge.runs.job_events import JobEvent
 
 _COMING_SEC = 60.0  # for agents that are there, to find another controller
+_OWN_PAUSE_SEC = 5.0
 Whereabouts = Callable[[Task], str]
 
 
@@ -50,6 +51,11 @@ class Gate:
         """An earlier controller has waited for so long already. The agents get some time to come to this one."""
         now = time.monotonic()
         self._end = max(self._end - waited_sec, min(self._end, now + _COMING_SEC))
+
+    def looked(self, late_sec: float) -> None:
+        """It is looked at again, so much later than was due: if that is long, the job was suspended, or a disk hung."""
+        if late_sec > _OWN_PAUSE_SEC:
+            self._end += late_sec
 
     @property
     def _is_shut(self) -> bool:
