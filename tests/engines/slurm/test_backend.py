@@ -116,6 +116,23 @@ def test_preempted_for_good(scene: SlurmScene) -> None:
     assert scene.codes() == {W0: -1003}
 
 
+def test_slurm_ends_the_whole_job_after_the_loss_of_a_node(scene: SlurmScene) -> None:
+    """As it does with a heterogeneous job if the node was the only one of a component. The task on another node leaves
+    when Slurm asks it to, before anything else is known."""
+
+    def lose() -> None:
+        scene.wait_for_log(W0, "ready")
+        scene.allocation("COMPLETING", "NodeDown")
+        scene.step_says("srun: error: Node failure on n9", due_to("NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"))
+        os.kill([each.pid for each in processes.descendants(scene.agents()[0])][-1], signal.SIGTERM)
+
+    with pytest.raises(CannotRun, match="no other attempt of the job: its allocation is over"):
+        scene.in_allocation(plan(WAITS), lose, QUICK)
+    assert scene.codes() == {W0: -1001}
+    (end,) = scene.seen("task-completed")
+    assert "Slurm has ended the job because a node of it has failed (node n9): STEP 7.0" in end["message"]
+
+
 def test_queued_again(scene: SlurmScene) -> None:
     def preempt() -> None:
         scene.wait_for_log(W0, "ready")

@@ -33,6 +33,13 @@ _ANSWER_SEC = 0.5
 _WORDS_SEC, _SIGNAL_SEC, _LOG_SEC = 1.0, 3.0, 0.1
 _ASK = "ask the site's administrator to allow that, or ask for more time with --slurm time=TIME"
 _ADVICE = "with --slurm requeue=true, Slurm gives a job another one where the site allows that"
+# How an allocation may end that Slurm takes away: in the words of the kind, or in these.
+_ENDS_OF_ALL = {
+    GoneKind.PREEMPTED: None,
+    GoneKind.NODE_LOST: task_ends.KINDS[GoneKind.NODE_LOST]._replace(
+        sentence="Slurm has ended the job because a node of it has failed"
+    ),
+}
 _TERM_CODES = frozenset({128 + signal.SIGTERM, -signal.SIGTERM})
 
 
@@ -130,15 +137,18 @@ class SlurmBackend(ClusterBackend):
         return updates
 
     def _explained(self, update: Update) -> Update:
-        """A task that Slurm has ended to give its place to another job did not fail by itself."""
-        if self._ending is None or self._ending.kind != GoneKind.PREEMPTED or not _has_failed(update):
+        """A task that Slurm has ended with the whole allocation did not fail by itself: to give its place to another
+        job, or because a node failed that was the only one of a component of the job."""
+        if self._ending is None or self._ending.kind not in _ENDS_OF_ALL or not _has_failed(update):
             return update
         assert isinstance(update, Ended)
-        report = update.report
+        report, kind = update.report, _ENDS_OF_ALL[self._ending.kind]
+        if kind and report.exit_code == kind.code:
+            return update  # its own node, of which more is known
         started = time.time_ns() - int(1e9 * report.duration_sec)
         launch = Launch(update.task, "", report.job_attempt, report.task_attempt, started)
-        gone = Gone(update.task, report.job_attempt, GoneKind.PREEMPTED, self._ending.text)
-        node = self._members[update.task].node
+        gone = Gone(update.task, report.job_attempt, self._ending.kind, self._ending.text, kind=kind)
+        node = ", ".join(sorted(self._steps.lost_nodes)) if kind else self._members[update.task].node
         return update._replace(report=task_ends.of_gone(launch, gone, node, stopping=False, killed=False))
 
     def _at_end_of_time(self) -> list[Update]:
