@@ -201,7 +201,7 @@ def _component(site: SlurmSite, run: Run, attempt: TaskAttempt, number: str) -> 
     """The option for the task's component, if the job is a heterogeneous one: it has one for each role. CannotRun:
     Slurm does not answer, for which srun would wait for minutes, or does not know the job."""
     try:
-        listed = commands.run(site, "squeue", "--noheader", f"--jobs={number}", "--format=%i")
+        listed = commands.run(site, "squeue", "--all", "--noheader", f"--jobs={number}", "--format=%i")
     except SlurmError as error:
         raise _not_started(attempt, str(error)) from None
     try:

@@ -48,7 +48,7 @@ class StepSignals:
     def step(self) -> str:
         """The id of the step, as scancel takes it; empty if it has not started, or has ended. SlurmError."""
         # Steps of a component of a heterogeneous job have that component's own number.
-        argv = ("squeue", "--steps", "--noheader", f"--user={os.getuid()}", "--format=%i %j")
+        argv = ("squeue", "--all", "--steps", "--noheader", f"--user={os.getuid()}", "--format=%i %j")
         for line in commands.run(self._site, *argv).splitlines():
             step, _, name = line.strip().partition(" ")
             if name.strip() == self.name:

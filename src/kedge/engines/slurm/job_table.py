@@ -83,7 +83,8 @@ def of_run(jobs: list[ListedJob], run: str, job: str | None) -> ListedJob | None
 
 
 def _asked(site: SlurmSite, user: int) -> _Listing:
-    argv = ("squeue", "--noheader", "--states=all", f"--user={user}", f"--format={_FORMAT}")
+    # With `--all` also jobs in hidden partitions, which Slurm otherwise shows to administrators only.
+    argv = ("squeue", "--all", "--noheader", "--states=all", f"--user={user}", f"--format={_FORMAT}")
     try:
         text = commands.run(site, *argv)
     except SlurmError as error:

@@ -54,9 +54,9 @@ class TimeQuestion:
         self._began = time.monotonic()
         with suppress(OSError):
             self._process = subprocess.Popen(
-                [site.program("squeue"), "--noheader", f"--jobs={here.job}", "--format=%L"], env=site.environment(),
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-                text=True, errors="replace",
+                [site.program("squeue"), "--all", "--noheader", f"--jobs={here.job}", "--format=%L"],
+                env=site.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                start_new_session=True, text=True, errors="replace",
             )  # fmt: skip
 
     @property

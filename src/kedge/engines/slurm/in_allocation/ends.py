@@ -105,7 +105,7 @@ def before(
 def _has_failed(site: SlurmSite, node: str, seen: float) -> bool:
     """Whether a node is down, or was started again after this time."""
     try:
-        said = commands.run(site, "scontrol", "--oneliner", "show", "node", node, patience_sec=_PATIENCE_SEC)
+        said = commands.run(site, "scontrol", "--oneliner", "--all", "show", "node", node, patience_sec=_PATIENCE_SEC)
     except SlurmError:
         return False
     facts = node_question.read(said).get(node)

@@ -30,7 +30,7 @@ class NodeQuestion:
         import tempfile  # slow to load, and seldom needed
 
         self._answer = tempfile.TemporaryFile()  # noqa: SIM115  closed with the answer
-        argv = [site.program("scontrol"), "--oneliner", "show", "node", ",".join(sorted(nodes))]
+        argv = [site.program("scontrol"), "--oneliner", "--all", "show", "node", ",".join(sorted(nodes))]
         self._process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=self._answer, stderr=subprocess.DEVNULL, env=site.environment(),
             start_new_session=True,
