@@ -104,6 +104,12 @@ def test_it_is_a_step_on_the_node_of_the_task(running: Run, slurm: Path, tmp_pat
     assert argv[-5:] == [f"{tmp_path}/bundle/runtime", "--join", "4711", "ls", "-l"]
 
 
+def test_the_program_has_the_users_own_language(running: Run, slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    srun_that(slurm, "printenv LC_ALL SLURM_TIME_FORMAT")
+    assert start(running).communicate(timeout=20)[0] == "de_DE.UTF-8\n"
+
+
 def test_a_signal_is_for_the_program_not_for_srun(running: Run, slurm: Path) -> None:
     (slurm / "listed").touch()
     assert terminated(running, slurm) == (9, "", "")

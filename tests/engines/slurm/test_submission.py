@@ -49,6 +49,19 @@ def test_a_run_goes_to_slurm_and_ends(submitted: Submitted, slurm: Path, control
     assert submitted.run.cluster.object(submitted.run.cluster.job)["job"] == str(job["id"])
 
 
+def test_a_job_inherits_the_users_own_environment(
+    submitted: Submitted, slurm: Path, controller: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what kedge sets for Slurm's answers, and no options of another job."""
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("SBATCH_PARTITION", "other")
+    monkeypatch.setenv("SLURM_MEM_PER_NODE", "1")
+    controller(f'printenv LC_ALL SLURM_TIME_FORMAT SBATCH_PARTITION SLURM_MEM_PER_NODE >"$run/seen"\n{ENDS_WELL}')
+    submission.start(submitted)
+    assert submitted.controller.wait() is None
+    assert (submitted.run.path / "seen").read_text() == "de_DE.UTF-8\n"
+
+
 def test_the_bundle_of_a_run_is_kept_from_the_start_of_its_submission(
     submitted: Submitted, slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

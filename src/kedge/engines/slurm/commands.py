@@ -51,24 +51,29 @@ class SlurmSite(NamedTuple):
         """The path of one of Slurm's commands, or its name."""
         return os.path.join(self.commands, name) if self.commands else name
 
-    def environment(self) -> dict[str, str]:
-        """The environment for Slurm's commands: that of this process, without what changes their meaning."""
+    def job_environment(self) -> dict[str, str]:
+        """The environment for Slurm's commands that the user's programs inherit: that of this process, without what
+        changes the meaning of commands."""
         kept = {name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith(_FOREIGN)}
-        conf = {"SLURM_CONF": self.conf} if self.conf else {}
-        return kept | conf | {"LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
+        return kept | ({"SLURM_CONF": self.conf} if self.conf else {})
+
+    def environment(self) -> dict[str, str]:
+        """The same for commands whose output is read."""
+        return self.job_environment() | {"LC_ALL": "C", "SLURM_TIME_FORMAT": "standard"}
 
 
 def run(
     site: SlurmSite, *argv: str, patience_sec: float = ANSWER_SEC, text: str | None = None,
-    say: Callable[[str], object] = lambda line: None,
+    say: Callable[[str], object] = lambda line: None, environment: Mapping[str, str] | None = None,
 ) -> str:  # fmt: skip
     """Run a command to its end and return what it prints; `text` is its input. `say` gets the lines of its messages if
-    it succeeds all the same, such as those of the site's plugins. SlurmError; SlurmSilent."""
+    it succeeds all the same, such as those of the site's plugins. `environment` is for a command that passes it on.
+    SlurmError; SlurmSilent."""
     _check_conf(site)
     try:
         done = subprocess.run(
             [site.program(argv[0]), *argv[1:]], input=text or "", capture_output=True, text=True, errors="replace",
-            env=site.environment(), timeout=patience_sec, check=False,
+            env=environment or site.environment(), timeout=patience_sec, check=False,
             start_new_session=True,  # Ctrl-C in the terminal reaches kedge alone
         )  # fmt: skip
     except FileNotFoundError:

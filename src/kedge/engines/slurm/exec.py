@@ -93,7 +93,7 @@ def _run(step: _ExecStep, site: SlurmSite, run: Run, attempt: TaskAttempt, reque
         stdin = None if request.stdin else subprocess.DEVNULL
         try:
             child = subprocess.Popen(
-                argv, stdin=stdin, stderr=subprocess.PIPE, env=site.environment(),
+                argv, stdin=stdin, stderr=subprocess.PIPE, env=site.job_environment(),
                 start_new_session=not request.terminal,
             )  # fmt: skip
         except OSError as error:

@@ -67,7 +67,7 @@ def _submit(
 def _sbatch(site: SlurmSite, run: Run, say: Callable[[str], object]) -> str:
     """The number of the new job. With several clusters the name of its own follows, after a semicolon."""
     argv = ("sbatch", "--parsable", f"--comment={job_table.COMMENT}{run.id}", str(run.cluster.script))
-    said = commands.run(site, *argv, patience_sec=commands.SUBMIT_SEC, say=say)
+    said = commands.run(site, *argv, patience_sec=commands.SUBMIT_SEC, say=say, environment=site.job_environment())
     number = said.strip().rpartition("\n")[2].partition(";")[0]
     if not number.isascii() or not number.isdigit():
         raise SlurmError(f"sbatch: answered {said.strip()!r:.200} instead of the number of a job")
