@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from kedge.engines.slurm import checks, pending_reasons
 from kedge.engines.slurm.options import SlurmOptions
 from kedge.errors import CannotRun
 
-from .cluster import SlurmCluster
+from .cluster import SlurmCluster, missing
+from .conftest import with_reason
 
 jobs = runpy.run_path(str(Path(__file__).parents[1] / "engines" / "slurm" / "jobs.py"))
 planned, role = jobs["planned"], jobs["role"]
@@ -23,6 +25,37 @@ planned, role = jobs["planned"], jobs["role"]
 @pytest.fixture(autouse=True)
 def conf(slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+
+
+# Nodes of a cloud, which sinfo does not list before they are powered up; one with a number of cores that Slurm shortens
+# to 1K; and a plugin that lets jobs run in any partition if they name none.
+_LARGE = """\
+NodeName=c[1-2] State=CLOUD CPUs=128 RealMemory=1000
+NodeName=wide NodeAddr=127.0.0.1 CPUs=1024 RealMemory=1000
+PartitionName=cloud Nodes=c[1-2]
+PartitionName=wide Nodes=wide
+SuspendTime=600
+SuspendProgram=/bin/true
+ResumeProgram=/bin/true
+JobSubmitPlugins=all_partitions
+"""
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[SlurmCluster]:
+    """A cluster of its own with nodes that only exist in its configuration."""
+    with_reason(missing())
+    slurm = SlurmCluster(_LARGE)
+    try:
+        slurm.start()
+        yield slurm
+    finally:
+        slurm.close()
+
+
+@pytest.fixture
+def on_large(large: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", large.environment["SLURM_CONF"])
 
 
 def check(own: dict[str, Any], **options: Any) -> None:
@@ -50,6 +83,23 @@ def test_what_fits_is_accepted() -> None:
 def test_what_cannot_run_is_refused(own: dict[str, Any], options: dict[str, Any], message: str) -> None:
     with pytest.raises(CannotRun, match=message):
         check(own, **options)
+
+
+@pytest.mark.usefixtures("on_large")
+def test_what_sinfo_does_not_list_or_shortens() -> None:
+    check(role(2, 128, 100), partition="cloud")
+    check(role(1, 1000, 100), partition="wide")
+    with pytest.raises(CannotRun, match="asks for 1,025 cores, but no node of the partition wide has more than 1,024"):
+        check(role(1, 1025, 100), partition="wide")
+
+
+@pytest.mark.usefixtures("on_large")
+def test_a_plugin_of_the_site_chooses_the_partition(large: SlurmCluster) -> None:
+    """As Slurm does itself, where the usual partition would be too small."""
+    assert large.run("sbatch", "--parsable", "--hold", "--cpus-per-task=1000", "--wrap=true").strip().isdigit()
+    check(role(1, 1000, 100))
+    with pytest.raises(CannotRun, match="1,000 cores, but no node of the partition main has more than 64"):
+        check(role(1, 1000, 100), partition="main")
 
 
 @pytest.mark.parametrize(

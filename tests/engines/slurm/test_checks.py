@@ -192,6 +192,24 @@ def test_without_a_default_partition_one_must_be_named(cluster: Cluster) -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("plugins", "chosen"),
+    [
+        ("JobSubmitPlugins        = lua", True),
+        ("CliFilterPlugins        = cli_filter/user_defaults", True),
+        ("JobSubmitPlugins        = job_submit/throttle,require_timelimit\nCliFilterPlugins        = (null)", False),
+    ],
+)
+def test_plugins_of_the_site_may_choose_the_partition(cluster: Cluster, plugins: str, chosen: bool) -> None:
+    """Then the job fits if it fits in any of them."""
+    config = f'case "$*" in *config) cat <<"END"\n{plugins}\nEND\nexit;; esac'
+    cluster(f"cat <<'END'\n{ROWS.replace('*', '')}END", f"{config}\ncat <<'END'\n{LIMITS}END")
+    found = problem(worker(), SlurmOptions())
+    assert found == "" if chosen else "no default partition" in found
+    if chosen:
+        assert "asks for 97 cores" in problem(worker(1, 97), SlurmOptions())
+
+
 def test_a_machine_without_slurm_is_named_with_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert (

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 from typing import NamedTuple
 
-from kedge.engines.slurm import commands
+from kedge.engines.slurm import cluster_facts, commands
 from kedge.engines.slurm.commands import SlurmError, SlurmSite
 
-_SETTING = re.compile(r"^(\w+)\s*= (.*)$", re.MULTILINE)
 _ENFORCED = frozenset({"associations", "limits", "nojobs", "nosteps", "qos", "safe", "wckeys", "all"})
 TIME_LIMIT, NODE_LIMIT = "PartitionTimeLimit", "PartitionMaxNodes"  # flags of a quality of service
 _FIELDS = "account,partition,qos"
@@ -43,11 +41,11 @@ def read(site: SlurmSite) -> Associations | None:
     """The associations of this user; None where none are needed, or where nobody tells."""
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
-        settings = dict(_SETTING.findall(commands.run(site, "scontrol", "show", "config", patience_sec=_PATIENCE_SEC)))
+        settings = cluster_facts.settings(site, _PATIENCE_SEC)
         enforced = {word.strip().lower() for word in settings.get("AccountingStorageEnforce", "").split(",")}
         if not enforced & _ENFORCED:
             return None
-        cluster = settings.get("ClusterName", "").strip()
+        cluster = settings.get("ClusterName", "")
         argv = ("sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={user}", f"cluster={cluster}")
         text = commands.run(site, *argv, f"format={_FIELDS}", patience_sec=_PATIENCE_SEC)
     except (KeyError, SlurmError):

@@ -23,6 +23,9 @@ _COMMANDS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
 _INACTIVE = "takes no jobs (inactive)"
 _CLOSED = {"drain": "takes no new jobs (drain)", "inact": _INACTIVE, "inactive": _INACTIVE}
 _FEATURE = re.compile(r"[\w.-]+")
+_SETTINGS_SEC = 10.0
+_CHOOSERS = ("JobSubmitPlugins", "CliFilterPlugins")  # settings that name the site's plugins
+_OTHER_PLUGINS = frozenset({"", "(null)", "logging", "require_timelimit", "syslog", "throttle"})  # choose no partition
 _MOST_COMPONENTS = 128  # of a heterogeneous job, a limit of Slurm's own
 
 
@@ -39,7 +42,24 @@ def check(plan: Plan, options: SlurmOptions) -> None:
     if options.qos:
         lifted = associations.lifted_limits(site, options.qos)
         found = {name: _with_limits(partition, lifted) for name, partition in found.items()}
-    check_facts(plan, options, found, associations.read(site) if options.account or options.qos else None)
+    own = associations.read(site) if options.account or options.qos else None
+    try:
+        check_facts(plan, options, found, own)
+    except CannotRun:
+        if options.partition or not _is_chosen_by_site(site):
+            raise
+        check_facts(plan, options._replace(partition=",".join(found)), found, own)
+
+
+def _is_chosen_by_site(site: SlurmSite) -> bool:
+    """Whether plugins of the site may choose another partition for a job that names none. True if Slurm does not say:
+    sbatch decides."""
+    try:
+        settings = cluster_facts.settings(site, _SETTINGS_SEC)
+    except SlurmError:
+        return True
+    names = ",".join(settings.get(name, "") for name in _CHOOSERS).split(",")
+    return any(name.strip().rpartition("/")[2] not in _OTHER_PLUGINS for name in names)
 
 
 def check_facts(
@@ -99,9 +119,14 @@ def _problem(plan: Plan, options: SlurmOptions, partition: Partition, own: Assoc
         or _not_allowed(options, partition)
         or (_not_yours(options, partition, own) if own else "")
         or _too_long(plan, options, partition)
-        or next((text for role in plan.roles if (text := _too_large(role, options, partition))), "")
-        or _too_many(plan, options, partition)
+        or ("" if partition.hides_nodes else _no_room(plan, options, partition))
     )
+
+
+def _no_room(plan: Plan, options: SlurmOptions, partition: Partition) -> str:
+    """Why the nodes of the partition can never hold all tasks at once."""
+    too_large = next((text for role in plan.roles if (text := _too_large(role, options, partition))), "")
+    return too_large or _too_many(plan, options, partition)
 
 
 def _closed(options: SlurmOptions, partition: Partition) -> str:

@@ -1,5 +1,5 @@
 """What a cluster has, as sinfo and scontrol report it: partitions, their limits and their nodes. Two calls, and only
-plain text, which all versions of Slurm print alike."""
+plain text, which all versions of Slurm print alike. And how it is configured."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _FORMAT = "%P|%a|%l|%D|%c|%m|%G|%f"
 _PAIR = re.compile(r"(\w+)=(\S*)")
 _SOCKETS = re.compile(r"\([^)]*\)")
 _NUMBER = re.compile(r"[0-9]+")
+_SETTING = re.compile(r"^(\w+)\s*= (.*)$", re.MULTILINE)
 _NOBODY = frozenset({"", "ALL", "(null)", "N/A"})
 
 
@@ -31,7 +32,8 @@ class NodeKind(NamedTuple):
 
 class Partition(NamedTuple):
     """A partition. Its limits are None where there are none; `state` is `up`, `down`, `drain` or `inactive`. The nodes
-    have as many cores and as much memory as its jobs may use of them."""
+    have as many cores and as much memory as its jobs may use of them. `hides_nodes`: it has more than Slurm shows,
+    such as those of a cloud that are not powered up."""
 
     name: str
     is_default: bool
@@ -44,6 +46,7 @@ class Partition(NamedTuple):
     no_qos: frozenset[str] = frozenset()
     needs_reservation: bool = False
     only_root: bool = False
+    hides_nodes: bool = False
 
     @property
     def node_count(self) -> int:
@@ -52,9 +55,15 @@ class Partition(NamedTuple):
 
 def read(site: SlurmSite) -> dict[str, Partition]:
     """The partitions by name. SlurmError; SlurmSilent."""
-    rows = commands.run(site, "sinfo", "--noheader", "--all", "--exact", f"--format={_FORMAT}")
+    rows = commands.run(site, "sinfo", "--noheader", "--all", "--exact", "--noconvert", f"--format={_FORMAT}")
     limits = commands.run(site, "scontrol", "--oneliner", "--all", "show", "partition")
     return parse(rows, limits)
+
+
+def settings(site: SlurmSite, patience_sec: float) -> dict[str, str]:
+    """Slurm's configuration. SlurmError; SlurmSilent."""
+    said = commands.run(site, "scontrol", "show", "config", patience_sec=patience_sec)
+    return {name: value.strip() for name, value in _SETTING.findall(said)}
 
 
 def parse(rows: str, limits: str) -> dict[str, Partition]:
@@ -86,6 +95,7 @@ def _limited(partition: Partition, facts: Mapping[str, str]) -> Partition:
         no_qos=_names(facts.get("DenyQos")),
         needs_reservation=facts.get("ReqResv") == "YES",
         only_root=facts.get("RootOnly") == "YES",
+        hides_nodes=(_limit(facts, "TotalNodes") or 0) > partition.node_count,
     )
 
 
