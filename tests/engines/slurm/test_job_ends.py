@@ -83,7 +83,43 @@ def test_a_job_that_only_accounting_knows(site: SlurmSite, tmp_path: Path, row: 
 @pytest.mark.parametrize("state", sorted(PENDING | RUNNING - {"REVOKED"}))
 def test_a_job_that_has_not_ended(site: SlurmSite, tmp_path: Path, state: str) -> None:
     says(tmp_path, "sacct", f"{state}|0:0|n1|01:00:00")
+    says(tmp_path, "scontrol", f"JobId=7 JobName=j JobState={state} Reason=None")
     assert job_ends.asked(site, "7") is None
+    says(tmp_path, "scontrol", "slurm_load_jobs error: Access/permission denied", 1)
+    assert job_ends.asked(site, "7") is None
+
+
+def test_an_end_that_accounting_has_missed(site: SlurmSite, tmp_path: Path) -> None:
+    """What Slurm calls a runaway job would run for ever. slurmctld knows no such job."""
+    says(tmp_path, "sacct", "RUNNING|0:0|n1|01:00:00")
+    assert job_ends.asked(site, "7") == SlurmJobEnd()
+
+
+def test_an_end_that_accounting_does_not_know_yet(site: SlurmSite, tmp_path: Path) -> None:
+    says(tmp_path, "sacct", "RUNNING|0:0|n1|01:00:00")
+    says(tmp_path, "scontrol", "JobId=7 JobName=j JobState=TIMEOUT Reason=TimeLimit BatchHost=n1")
+    found = job_ends.asked(site, "7")
+    assert found
+    assert found.state == "TIMEOUT"
+
+
+@pytest.mark.parametrize("accounting", [True, False])
+def test_a_heterogeneous_job(site: SlurmSite, tmp_path: Path, accounting: bool) -> None:
+    """As Slurm 22.05 has shown one that had lost n2, which was the node of its second component."""
+
+    def said(state: str) -> str:
+        lines = [f"{state}|0:9|{node}|01:00:00" for node in ("n1", "n2")]
+        says(tmp_path, "sacct", "\n".join(lines) if accounting else "disabled", int(not accounting))
+        facts = (f"JobId={8 + n} HetJobId=8 JobState={state} ExitCode=0:9 NodeList=n{1 + n}" for n in range(2))
+        says(tmp_path, "scontrol", "\n".join(facts))
+        found = job_ends.asked(site, "8")
+        assert found
+        return job_ends.recorded(found, "8").text
+
+    assert said("NODE_FAIL").startswith(
+        "a node of the job has failed (Slurm job 8, node n1,n2); with --slurm requeue=true"
+    )
+    assert "signal 9 and recorded no end (Slurm job 8, node n1)" in said("FAILED")
 
 
 def test_without_accounting_slurmctld_is_asked(site: SlurmSite, tmp_path: Path) -> None:

@@ -21,13 +21,16 @@ _NO_OUTPUT = "0:53"  # what slurmd reports of a batch script whose output file i
 _NOT_LAUNCHED = ("JobLaunchFailure", "BadConstraints", "InvalidAccount", "InvalidQOS", "SystemFailure")
 _MEMORY = "ask for more of it (memoryMB)"
 _LATER = "ask for less time with --slurm time=TIME, or for a later deadline"
+_NODE_FAIL = "NODE_FAIL"
+_UNKNOWN = "Invalid job id"  # what slurmctld says of a job that it does not know
 _ELSEWHERE = "REVOKED"  # squeue lists it for as long as another cluster has the job
 _ADVICE = "with --slurm requeue=true, Slurm gives such a job another allocation where the site allows that"
 
 
 class SlurmJobEnd(NamedTuple):
     """What Slurm says about the end of a job: the final state in its own term; empty if it does not know the job any
-    more. `by` is the user who cancelled it, `exit_code` that of the batch script, as Slurm writes it (code:signal)."""
+    more. `by` is the user who cancelled it, `exit_code` that of the batch script, as Slurm writes it (code:signal).
+    `node` is that of the batch script, or all nodes of a heterogeneous job of which one has failed."""
 
     state: str = ""
     by: str = ""
@@ -48,18 +51,21 @@ class RecordedEnd(NamedTuple):
 def asked(site: SlurmSite, job: str) -> SlurmJobEnd | None:
     """What Slurm's accounting says, and where there is none, its controller, which forgets a job after some minutes.
     None if the job has not ended. SlurmSilent: nobody answers."""
+    state = ""
     for question in (_of_accounting, _of_controller):
         try:
             found = question(site, job)
         except commands.SlurmSilent:
             raise
-        except SlurmError:  # there is no accounting, or the job is not known any more
-            continue
+        except SlurmError as error:
+            # Accounting may have missed an end, but slurmctld knows every job that has not ended.
+            if _UNKNOWN in str(error):
+                return SlurmJobEnd()
+            continue  # there is no accounting
         if job_states.phase(found.state) == JobPhase.GONE or found.state == _ELSEWHERE:
             return found
-        if found.state:
-            return None
-    return SlurmJobEnd()
+        state = state or found.state
+    return None if state else SlurmJobEnd()
 
 
 def _of_accounting(site: SlurmSite, job: str) -> SlurmJobEnd:
@@ -69,18 +75,24 @@ def _of_accounting(site: SlurmSite, job: str) -> SlurmJobEnd:
     lines = [line.split("|") for line in text.splitlines() if line.count("|") == fields.count(",")]
     if not lines:
         return SlurmJobEnd()
-    state, code, nodes, limit = lines[-1]
+    state, code, _, limit = lines[0]  # of the first component, which has the batch script
     by = _BY.match(state)
-    return SlurmJobEnd(_word(state), _user(by[1]) if by else "", _known(nodes), code, limit)
+    node = _node(_word(state), [_known(line[2]) for line in lines])
+    return SlurmJobEnd(_word(state), _user(by[1]) if by else "", node, code, limit)
 
 
 def _of_controller(site: SlurmSite, job: str) -> SlurmJobEnd:
     text = commands.run(site, "scontrol", "--oneliner", "show", "job", job)
-    line = text.split("\n", 1)[0]
-    facts = dict(_FACT.findall(line))
-    node = _known(facts.get("BatchHost", "")) or _known(facts.get("NodeList", ""))
+    components: list[dict[str, str]] = [dict(_FACT.findall(line)) for line in text.strip().split("\n")]
+    facts, state = components[0], _word(components[0].get("JobState", ""))
+    nodes = [_known(each.get("BatchHost", "")) or _known(each.get("NodeList", "")) for each in components]
     known = (facts.get("ExitCode", ""), facts.get("TimeLimit", ""), _known(facts.get("Reason", "")))
-    return SlurmJobEnd(_word(facts.get("JobState", "")), "", node, *known)
+    return SlurmJobEnd(state, "", _node(state, nodes), *known)
+
+
+def _node(state: str, nodes: list[str]) -> str:
+    """The node to name for a job whose components had these."""
+    return ",".join(filter(None, nodes)) if state == _NODE_FAIL else nodes[0]
 
 
 def _word(state: str) -> str:
@@ -119,7 +131,8 @@ def recorded(end: SlurmJobEnd, job: str, stopped_by: str = "", lost_node: str = 
             text = f"Slurm ended the job because it could not end before its deadline (--deadline){where}; {_LATER}"
             return RecordedEnd(State.FAILED, STOPPED_BY_TIME_LIMIT, text)
         case "NODE_FAIL":
-            text = f"the node of the job's controller has failed{where}; {_ADVICE}"
+            what = "a node of the job" if "," in end.node else "the node of the job's controller"
+            text = f"{what} has failed{where}; {_ADVICE}"
             return RecordedEnd(State.FAILED, _NODE_LOST, text)
         case "BOOT_FAIL" | "LAUNCH_FAILED" | "RECONFIG_FAIL":
             return RecordedEnd(State.FAILED, _NODE_LOST, f"its nodes could not be started{where}; {_ADVICE}")
