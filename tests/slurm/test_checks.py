@@ -5,11 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import runpy
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.test_lost import NOBODY
 
 from kedge.engines.slurm import checks, pending_reasons
 from kedge.engines.slurm.options import SlurmOptions
@@ -17,6 +21,7 @@ from kedge.errors import CannotRun
 
 from .cluster import SlurmCluster, missing
 from .conftest import with_reason
+from .kedge_on_slurm import AsNobody
 
 jobs = runpy.run_path(str(Path(__file__).parents[1] / "engines" / "slurm" / "jobs.py"))
 planned, role = jobs["planned"], jobs["role"]
@@ -39,6 +44,18 @@ SuspendProgram=/bin/true
 ResumeProgram=/bin/true
 JobSubmitPlugins=all_partitions
 """
+
+
+@pytest.fixture(scope="module")
+def private() -> Iterator[SlurmCluster]:
+    """A cluster of its own that tells users nothing of its nodes."""
+    with_reason(missing())
+    slurm = SlurmCluster("PrivateData=nodes,jobs\n")
+    try:
+        slurm.start()
+        yield slurm
+    finally:
+        slurm.close()
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +117,16 @@ def test_a_plugin_of_the_site_chooses_the_partition(large: SlurmCluster) -> None
     check(role(1, 1000, 100))
     with pytest.raises(CannotRun, match="1,000 cores, but no node of the partition main has more than 64"):
         check(role(1, 1000, 100), partition="main")
+
+
+def test_a_cluster_that_tells_users_nothing_of_its_nodes(private: SlurmCluster) -> None:
+    folder = Path(tempfile.mkdtemp())
+    try:
+        shutil.chown(folder, NOBODY)
+        with closing(AsNobody(folder, private)) as nobody:
+            assert "Succeeded" in nobody("run", nobody.job("echo here")).stdout
+    finally:
+        shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ _FEATURE = re.compile(r"[\w.-]+")
 _SETTINGS_SEC = 10.0
 _CHOOSERS = ("JobSubmitPlugins", "CliFilterPlugins")  # settings that name the site's plugins
 _OTHER_PLUGINS = frozenset({"", "(null)", "logging", "require_timelimit", "syslog", "throttle"})  # choose no partition
+_NOT_FOR_USERS = "Access/permission denied"  # with PrivateData=nodes, or partitions
 _MOST_COMPONENTS = 128  # of a heterogeneous job, a limit of Slurm's own
 
 
@@ -38,6 +39,8 @@ def check(plan: Plan, options: SlurmOptions) -> None:
     except SlurmSilent as error:
         raise CannotRun(f"{error}: Slurm's controller (slurmctld) does not answer; scontrol ping tells more") from None
     except SlurmError as error:
+        if _NOT_FOR_USERS in str(error):
+            return  # sbatch decides
         raise CannotRun(refusals.unanswered(f"Slurm cannot be asked what this cluster has: {error}")) from None
     if options.qos:
         lifted = associations.lifted_limits(site, options.qos)
