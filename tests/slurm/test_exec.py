@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+from tests.e2e.terminals import CTRL_C, Terminal
 
 from .kedge_on_slurm import OnSlurm
 from .test_jobs import WAITS
@@ -31,3 +32,14 @@ def test_signals_reach_a_program_in_any_component(kedge: OnSlurm, number: int, o
     kedge.let_go(run)
     kedge("wait", run)
     assert kedge.leftovers() == []
+
+
+def test_keys_reach_a_program_that_has_a_terminal_without_i(kedge: OnSlurm) -> None:
+    run = kedge("run", "-d", kedge.job(WAITS)).stdout.strip()
+    kedge.wait_for_output("ready", "worker-0")
+    terminal = Terminal(kedge, "exec", "-t", run, "worker:0", "--", "sh", "-c", "echo up; exec sleep 1000")
+    terminal.shows("up")
+    terminal.press(CTRL_C)
+    assert terminal.code() == 128 + signal.SIGINT
+    kedge.let_go(run)
+    kedge("wait", run)

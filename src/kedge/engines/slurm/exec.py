@@ -90,7 +90,8 @@ class _ExecStep:
 def _run(step: _ExecStep, site: SlurmSite, run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
     argv, signals = step.argv, step.signals
     with exec_terminal.signals_for(request, same_terminal=request.terminal) as forwarded:
-        stdin = None if request.stdin else subprocess.DEVNULL
+        # Also without -i: a terminal that srun does not read itself would take no keys, and have no modes afterwards.
+        stdin = None if request.stdin or request.terminal else subprocess.DEVNULL
         try:
             child = subprocess.Popen(
                 argv, stdin=stdin, stderr=subprocess.PIPE, env=site.job_environment(),
