@@ -82,10 +82,10 @@ def is_controlled(run: Run) -> bool:
         return is_held(run.lock)
     if _is_over(run, files):
         return False
-    return is_fresh(files) or _is_submitted_now(run) or word(run).state != JobPhase.GONE
+    return is_fresh(files) or is_submitted_now(run) or word(run).state != JobPhase.GONE
 
 
-def _is_submitted_now(run: Run) -> bool:
+def is_submitted_now(run: Run) -> bool:
     """The submitter holds the lock until the cluster has the job. Not every machine must be able to see that."""
     try:
         return is_held(run.lock)

@@ -186,6 +186,22 @@ def test_a_submission_that_never_reached_slurm_ends(submitted: Submitted, slurm:
     assert (now.state, now.text) == (State.FAILED, "its submission was interrupted before Slurm had it")
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_a_stop_ends_no_run_that_is_being_submitted(submitted: Submitted, slurm: Path, written: bool) -> None:
+    """Its submitter, who makes a bundle for minutes perhaps, would give it to Slurm all the same."""
+    files = submitted.run.cluster
+    files.make()
+    if written:
+        files.write(files.job, {"engine": "slurm", "job": None, "time": 1e9})
+    with pytest.raises(CannotRun, match="has not got the request: it is being submitted; try again in a moment"):
+        runs.stop(submitted.run, kill=True)
+    assert status.read(submitted.run).state == State.WAITING
+    (slurm / "hold").write_text("Priority")
+    submission.start(submitted)
+    runs.stop(submitted.run)
+    assert status.read(submitted.run).state == State.STOPPED
+
+
 @pytest.mark.parametrize(
     ("slurms", "accounting", "state", "code", "text"),
     [

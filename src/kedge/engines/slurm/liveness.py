@@ -16,7 +16,7 @@ from kedge.runs import disk_reserve, events, report, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord, has_end, last_word, write_word
+from kedge.runs.liveness import JobPhase, SchedulerWord, has_end, is_submitted_now, last_word, write_word
 from kedge.states import FINAL, State
 
 _SUBMIT_SEC = 180.0  # sbatch may still be at work although its caller was killed
@@ -42,7 +42,7 @@ def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
             _adopt(run, job, found)
             return _alive(found)
         number = found.id if found else known
-        if not number and time.time() - float(job.get("time", 0)) < _SUBMIT_SEC:
+        if not number and (time.time() - float(job.get("time", 0)) < _SUBMIT_SEC or is_submitted_now(run)):
             return SchedulerWord(state=JobPhase.PENDING, text="it is being submitted", checked=time.time())
         end = job_ends.asked(site, number) if number else None
         if number and end is None:

@@ -138,6 +138,8 @@ def _not_listed(run: Run, unreached: CannotRun) -> tuple[str, ...]:
     said = liveness.word(run)
     if said.state == JobPhase.GONE:
         return ()
+    if said.state == JobPhase.PENDING:
+        raise CannotRun(f"{run.id} has not got the request: {said.text}; try again in a moment")
     raise CannotRun(
         f"{run.id} has not got the request, and goes on: {unreached}; "
         f"{said.text or 'squeue does not list its job'}; try again as the user whose job it is"
