@@ -16,12 +16,17 @@ from kedge.late_patterns import late_pattern
 _PATIENCE_SEC = 5.0
 _FACT = late_pattern(r"(?:^| )(JobState|Reason|Restarts|StartTime|PreemptTime)=(\S*)")
 _OF_KIND = {GoneKind.PREEMPTED: PREEMPTED, GoneKind.NODE_LOST: NODE_FAILURE}
-_REQUEUE = "JOB REQUEUE"
+_BY_HAND = "the job was queued again (scontrol requeue)"
+_WORDS = {  # for what Slurm says to steps: "STEP 7.0 ON n1 CANCELLED AT 2026-11-23T12:05:07 DUE TO PREEMPTION"
+    "DUE TO JOB REQUEUE": _BY_HAND,
+    "DUE TO PREEMPTION": "preempted by another job",
+    "DUE TO TIME LIMIT": "the time limit of the allocation has passed",
+}
 _GRACE = "preempted by another job, after some grace"
 
 
 class AllocationEnd(NamedTuple):
-    """The end of an allocation. `requeued`: Slurm gives the job another one. `text` is what Slurm says, `by` who has
+    """The end of an allocation. `requeued`: Slurm gives the job another one. `text` says why, `by` who has
     cancelled it, if that is known. `grace`: it has not ended yet, but tasks have been asked to."""
 
     kind: GoneKind
@@ -33,7 +38,7 @@ class AllocationEnd(NamedTuple):
     @property
     def cause(self) -> str | None:
         """The cause of a Diagnosis; None if there is none for it."""
-        return None if _REQUEUE in self.text else _OF_KIND.get(self.kind)
+        return None if self.text == _BY_HAND else _OF_KIND.get(self.kind)
 
 
 class _JobFacts(NamedTuple):
@@ -46,6 +51,7 @@ class _JobFacts(NamedTuple):
 def find_out(site: SlurmSite, here: SlurmAllocation, said: Collection[tuple[GoneKind, str]]) -> AllocationEnd | None:
     """Ask Slurm. `said` is what it has told the steps. None: the allocation goes on, for all that is known."""
     kind, text = min(said, key=lambda each: each[0] == GoneKind.CANCELLED, default=(None, ""))
+    text = next((words for slurms, words in _WORDS.items() if text.endswith(slurms)), text)
     facts = _asked(site, here.job)
     if facts is None:  # nobody answers: then what the steps were told has to do
         return AllocationEnd(kind, text) if kind else None
