@@ -114,6 +114,7 @@ def test_tasks_that_never_ran_are_stopped_when_the_job_ends() -> None:
         SUBMITTED, STARTED, task(JobEvent.TASK_LAUNCHED), {"event": JobEvent.JOB_COMPLETED, "state": State.STOPPED}
     )
     assert [row.state for row in found.tasks] == [State.STOPPED, State.STOPPED, State.STOPPED]
+    assert [row.ended for row in found.tasks] == [found.ended, None, None]  # they ran no longer than the job
 
 
 def test_unknown_and_incomplete_events_do_no_harm() -> None:

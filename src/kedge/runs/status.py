@@ -150,14 +150,19 @@ def fold(events: Iterable[Event]) -> JobStatus:
         if fold.status.state in FINAL:
             break
     tasks = list(fold.tasks.values())
-    if fold.status.state in FINAL:  # the others were never launched
-        tasks = [replace(task, state=State.STOPPED) if task.state not in FINAL else task for task in tasks]
+    if fold.status.state in FINAL:  # the others were never launched, or their allocation ended with them
+        tasks = [task if task.state in FINAL else _left_open(task, fold.status) for task in tasks]
     return replace(
         fold.status,
         tasks=tuple(tasks),
         notes=(*fold.status.notes, *_some(fold.restarts)),
         pending=_pending(tasks) if fold.at_barrier and fold.status.state == State.WAITING else None,
     )
+
+
+def _left_open(task: TaskStatus, job: JobStatus) -> TaskStatus:
+    """A task whose end is not recorded, although that of the job is."""
+    return replace(task, state=State.STOPPED, ended=task.ended or (job.ended if task.started else None))
 
 
 def _pending(tasks: list[TaskStatus]) -> str | None:
