@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedge.engines.slurm import pending_reasons
+from kedge.engines.slurm import job_states, pending_reasons
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,11 @@ from kedge.engines.slurm import pending_reasons
 )
 def test_a_reason_in_words(reason: str, part: str) -> None:
     assert part in pending_reasons.text(reason)
+
+
+def test_what_to_type_names_the_job() -> None:
+    assert "; scontrol release 41 lets it start" in pending_reasons.text("JobHeldUser", "41")
+    assert job_states.words("REQUEUE_HOLD", "41").endswith("; scontrol release 41 lets it start")
 
 
 @pytest.mark.parametrize("reason", ["", "SomethingNew", "(null)", "QOS", "Assoc", "MaxSomething", "PerUser"])

@@ -55,9 +55,9 @@ def phase(state: str) -> JobPhase:
     return STATES[state][0] if state in STATES else JobPhase.RUNNING
 
 
-def words(state: str) -> str:
-    """What the state means, if a user should know that; otherwise empty."""
-    return STATES[state][1] if state in STATES else ""
+def words(state: str, job: str) -> str:
+    """What the state of the job of this number means, if a user should know that; otherwise empty."""
+    return STATES[state][1].replace("JOB", job) if state in STATES else ""
 
 
 def has_allocation(state: str) -> bool:

@@ -98,10 +98,10 @@ def _adopt(run: Run, job: dict[str, Any], found: ListedJob) -> None:
 
 def _alive(found: ListedJob) -> SchedulerWord:
     now = time.time()
-    words = job_states.words(found.state)
+    words = job_states.words(found.state, found.id)
     if not found.is_pending:
         return SchedulerWord(found.id, JobPhase.RUNNING, text=words, checked=now)
-    text = "; ".join(filter(None, (words, pending_reasons.text(found.reason))))
+    text = "; ".join(filter(None, (words, pending_reasons.text(found.reason, found.id))))
     return SchedulerWord(found.id, JobPhase.PENDING, found.reason, text, found.start, now)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+_JOB = "JOB"
 _NODES = "sinfo -R shows the nodes that are out of service and why"
 _LIMIT_SEC = "ask for less with --slurm time=TIME, or for another partition; sinfo -o '%P %l' shows the limits"
 _RESERVATION = ("its reservation does not exist or is not for you", "scontrol show reservation lists them")
@@ -105,15 +106,16 @@ _TIME = re.compile(r"(\w+?)(RunMinutes|RunMins|MinutesRun|Minutes)")
 _END = re.compile(r"[,(].*", re.DOTALL)
 
 
-def text(reason: str) -> str:
-    """Slurm's term for why a job is pending, in words, with the term. One that is not known is returned as it is."""
+def text(reason: str, job: str = _JOB) -> str:
+    """Slurm's term for why the job of this number is pending, in words, with the term. One that is not known is
+    returned as it is."""
     name = reason.strip()
     if name in ("None", "(None)"):
         return "Slurm has not looked at the job yet"
     name = name[1:-1] if name[:1] == "(" and name[-1:] == ")" else name
     term = _END.sub("", name).strip()
     known = _REASONS.get(name) or _REASONS.get(term) or _REASONS.get(name.replace("_", " ")) or _of_limit(term)
-    return f"{'; '.join(known)} ({name})" if known else reason
+    return f"{'; '.join(known).replace(_JOB, job)} ({name})" if known else reason
 
 
 def _of_limit(name: str) -> tuple[str, ...]:

@@ -124,7 +124,7 @@ def _ask_slurm(run: Run, request: _Request, unreached: CannotRun) -> tuple[str, 
         raise CannotRun(f"{run.id}: {unreached}")
     if found.state == SUSPENDED:  # scancel would wait, too
         raise CannotRun(
-            f"{run.id} cannot get the request now, because {job_states.words(SUSPENDED)}: try again then; "
+            f"{run.id} cannot get the request now, because {job_states.words(SUSPENDED, found.id)}: try again then; "
             f"scancel {found.id} ends it at once"
         )
     if request.by and not run.cluster.heartbeat.exists():
