@@ -187,8 +187,9 @@ JOB_TIME_LIMIT = "extras.kedge.timeLimit"  # the key of the limit of the whole r
 SITE_TIME_LIMIT = "limits.job.timeLimit"  # the same, if the site's settings set it
 # The same, if a cluster gives the job's tasks a place for so long only.
 ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT = "extras.slurm.time", "the partition's time limit"
-NOT_RENEWED = "the allocation's time, and the cluster has refused another one"
-TIME_LIMITS_OF_RUN = (JOB_TIME_LIMIT, SITE_TIME_LIMIT, ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT, NOT_RENEWED)
+NOT_RENEWED = "the cluster has refused another one"
+TIME_LIMITS_OF_ALLOCATION = (ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT, NOT_RENEWED)
+TIME_LIMITS_OF_RUN = (JOB_TIME_LIMIT, SITE_TIME_LIMIT, *TIME_LIMITS_OF_ALLOCATION)
 
 
 class TaskTimeLimit(NamedTuple):
@@ -202,7 +203,8 @@ class TaskTimeLimit(NamedTuple):
     @property
     def message(self) -> str:
         """What happened to a task that reached the limit."""
-        return f"stopped after {duration_text(self.limit_sec)} ({self.key})"
+        whose = "the time of its allocation is over; " if self.key == NOT_RENEWED else ""
+        return f"stopped after {duration_text(self.limit_sec)} ({whose}{self.key})"
 
 
 class LogPolicy(NamedTuple):

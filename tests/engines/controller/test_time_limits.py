@@ -10,6 +10,7 @@ import pytest
 
 from kedge.contract import (
     JOB_TIME_LIMIT,
+    NOT_RENEWED,
     PARTITION_TIME_LIMIT,
     STOPPED_BY_TIME_LIMIT,
     STOPPED_BY_USER,
@@ -20,6 +21,7 @@ from kedge.diagnose.decide.limits import of_time_limit
 from kedge.engines.base import LimitReached, PreemptionNotice, Started, StopAnnounced, Task
 from kedge.engines.controller import attempt as module
 from kedge.engines.controller import time_limits
+from kedge.engines.controller.time_limits import reached
 from kedge.plan.model import Plan
 from kedge.runs.job_events import JobEvent
 from kedge.states import State
@@ -61,6 +63,12 @@ def test_the_limit_of_an_allocation_is_not_the_time_that_its_tasks_had() -> None
         "The job's allocation was nearly over (the partition's time limit): after 1 min 10 s kedge stopped the tasks, "
         "so that they could end in order before Slurm kills them."
     )
+
+
+@pytest.mark.parametrize("key", [PARTITION_TIME_LIMIT, NOT_RENEWED])
+def test_no_allocation_has_a_limit_of_the_time_that_its_tasks_had(key: str) -> None:
+    assert reached(TaskTimeLimit(key, 70.0)) == f"the time of the allocation is nearly over ({key})"
+    assert "time limit of 1 min 10 s" not in of_time_limit(TaskTimeLimit(key, 70.0)).meaning
 
 
 def test_a_run_whose_time_is_over_is_stopped_and_not_tried_again(scene: Scene) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kedge.contract import (
-    ALLOCATION_TIME_LIMIT,
     NOT_RENEWED,
-    PARTITION_TIME_LIMIT,
     SITE_TIME_LIMIT,
+    TIME_LIMITS_OF_ALLOCATION,
     TIME_LIMITS_OF_RUN,
     TaskTimeLimit,
     duration_text,
@@ -27,7 +26,7 @@ def of_time_limit(limit: TaskTimeLimit, exit_code: int | None = None) -> Diagnos
     meaning = (
         f"{whose} took longer than its time limit of {duration_text(limit.limit_sec)} ({limit.key}); kedge stopped it."
     )
-    if limit.key in (ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT):
+    if limit.key in TIME_LIMITS_OF_ALLOCATION:
         meaning = (
             f"The job's allocation was nearly over ({limit.key}): after {duration_text(limit.limit_sec)} kedge stopped "
             "the tasks, so that they could end in order before Slurm kills them."
@@ -51,7 +50,7 @@ def _raise(key: str) -> str:
             "Ask the site's administrator to allow that jobs are requeued (a note has Slurm's own words), or "
             "ask for a longer allocation: --slurm time=TIME, or extras.slurm.time in the job file."
         )
-    if key in (ALLOCATION_TIME_LIMIT, PARTITION_TIME_LIMIT):
+    if key in TIME_LIMITS_OF_ALLOCATION:
         return (
             "Ask for a longer allocation: --slurm time=TIME, or extras.slurm.time in the job file. sinfo shows what "
             "each partition allows. With --slurm requeue=true the job goes on in another allocation."

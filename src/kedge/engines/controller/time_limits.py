@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kedge.contract import (
     TIME_LIMIT,
+    TIME_LIMITS_OF_ALLOCATION,
     TIME_LIMITS_OF_RUN,
     UNRECOGNISED,
     Report,
@@ -118,7 +119,9 @@ def diagnosis(limit: TaskTimeLimit) -> Diagnosis:
 
 
 def reached(limit: TaskTimeLimit) -> str:
-    """What an event about a limit says."""
+    """What an event about a limit says. Tasks are stopped some time before the end of an allocation."""
+    if limit.key in TIME_LIMITS_OF_ALLOCATION:
+        return f"the time of the allocation is nearly over ({limit.key})"
     return f"{limit.key} of {duration_text(limit.limit_sec)} has passed"
 
 
