@@ -6,7 +6,13 @@ import os
 from collections.abc import Iterator
 from datetime import datetime
 
-from kedge.contract import STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER, duration_text
+from kedge.contract import (
+    RUNTIME_ERROR,
+    STOPPED_BY_COMPLETION,
+    STOPPED_BY_TIME_LIMIT,
+    STOPPED_BY_USER,
+    duration_text,
+)
 from kedge.runs.events import Event
 from kedge.runs.job_events import JobEvent
 from kedge.runs.status import JobStatus, TaskStatus
@@ -136,6 +142,8 @@ def exit_text(task: TaskStatus) -> str:
     """The exit code of the user's command, or why there is none."""
     if task.exit_code is not None:
         return str(task.exit_code)
+    if task.reason == RUNTIME_ERROR and task.code is not None and task.code < 0:  # no error of kedge: a lost node, say
+        return str(task.code)
     return one_line(task.reason or "")
 
 
