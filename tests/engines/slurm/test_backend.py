@@ -10,6 +10,7 @@ import pytest
 from tests.engines.cluster.scene import W0, W1, plan
 
 from kedge import processes
+from kedge.contract import STOPPED_BY_USER
 from kedge.engines.cluster.backend import ClusterSettings
 from kedge.engines.cluster.base import GoneKind
 from kedge.engines.controller.stop_requests import Stops
@@ -65,6 +66,21 @@ def test_a_signal_of_the_batch_script_is_a_stop_request(scene: SlurmScene) -> No
 
     outcome = scene.in_allocation(plan(WAITS), stop)
     assert (outcome.state, outcome.text) == (State.STOPPED, "stopped by a stop request")
+
+
+def test_scancel_may_end_a_command_before_its_supervisor_knows(
+    scene: SlurmScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It signals all processes of a step at once."""
+    monkeypatch.setattr(slurm_backend, "_SIGNAL_SEC", 3600.0)
+
+    def cancel() -> None:
+        scene.wait_for_log(W0, "ready")
+        scene.allocation("COMPLETING")
+        scene.step_says(CANCELLED)
+
+    outcome = scene.in_allocation(plan("echo ready; exit 143"), cancel)
+    assert (outcome.state, scene.codes()) == (State.STOPPED, {W0: STOPPED_BY_USER})
 
 
 def test_slurms_own_time_limit(scene: SlurmScene) -> None:

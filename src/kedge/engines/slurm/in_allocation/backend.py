@@ -137,11 +137,14 @@ class SlurmBackend(ClusterBackend):
         return updates
 
     def _explained(self, update: Update) -> Update:
-        """A task that Slurm has ended with the whole allocation did not fail by itself: to give its place to another
-        job, or because a node failed that was the only one of a component of the job."""
-        if self._ending is None or self._ending.kind not in _ENDS_OF_ALL or not _has_failed(update):
+        """A task that Slurm has ended with the whole allocation did not fail by itself: by scancel, to give its place to
+        another job, or because a node failed that was the only one of a component of the job."""
+        if self._ending is None or not isinstance(update, Ended):
             return update
-        assert isinstance(update, Ended)
+        if self._ending.kind == GoneKind.CANCELLED and _may_be_from_outside(update):
+            return update._replace(report=update.report._replace(stopped_by=update.report.stopped_by or "TERM"))
+        if self._ending.kind not in _ENDS_OF_ALL or not _has_failed(update):
+            return update
         report, kind = update.report, _ENDS_OF_ALL[self._ending.kind]
         if kind and report.exit_code == kind.code:
             return update  # its own node, of which more is known
