@@ -8,6 +8,7 @@ gone.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from contextlib import suppress
@@ -134,12 +135,21 @@ def is_fresh(files: ClusterFiles) -> bool:
     The clocks of this machine, of the controller's and of the file server may differ, so the newer one of the written
     time and the file's own counts. A heartbeat from the future proves nothing: the scheduler is asked.
     """
-    try:
-        times = (os.stat(files.heartbeat).st_mtime, float(files.object(files.heartbeat).get("time", 0)))
-    except (OSError, TypeError, ValueError):
-        return False
     now = time.time()
-    return any(-FRESH_SEC < now - when < FRESH_SEC for when in times)
+    return any(-FRESH_SEC < now - when < FRESH_SEC for when in _signs(files))
+
+
+def silent_sec(files: ClusterFiles) -> float:
+    """For how long the controller has given no sign of life; 0 if that is not known."""
+    return max(0.0, time.time() - max(_signs(files), default=math.inf))
+
+
+def _signs(files: ClusterFiles) -> tuple[float, ...]:
+    """When the controller has given its last sign of life, by two clocks; nothing if it never has."""
+    try:
+        return os.stat(files.heartbeat).st_mtime, float(files.object(files.heartbeat).get("time", 0))
+    except (OSError, TypeError, ValueError):
+        return ()
 
 
 def has_begun(run: Run) -> bool:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from kedge.contract import EVENTS_FILE, FINISHED, STOPPED_BY_COMPLETION, STOPPED_BY_TIME_LIMIT, STOPPED_BY_USER
+from kedge.contract import (
+    EVENTS_FILE,
+    FINISHED,
+    STOPPED_BY_COMPLETION,
+    STOPPED_BY_TIME_LIMIT,
+    STOPPED_BY_USER,
+    duration_text,
+)
 from kedge.errors import InputError
 from kedge.quick_dataclasses import dataclass
 from kedge.runs import events as logs
@@ -123,12 +130,21 @@ def _with_word(run: Run, status: JobStatus) -> JobStatus:
         return status
     if word.state == JobPhase.PENDING:
         return replace(status, pending=word.text or word.reason, expected_start=word.start or None)
-    if word.state == JobPhase.RUNNING and word.text:
-        return replace(status, notes=(*status.notes, f"the cluster says of the job: {word.text}"))
+    if word.state == JobPhase.RUNNING:
+        return replace(status, notes=(*status.notes, *_of_running(run, word.text)))
     if word.state == JobPhase.UNKNOWN and word.text:
         note = f"what the cluster does with it is not known: {word.text}"
         return replace(status, notes=(*status.notes, note), unanswered=word.text)
     return status
+
+
+def _of_running(run: Run, text: str) -> Iterator[str]:
+    """What a user should know of a job that has its allocation, but whose controller does not speak for itself."""
+    if text:
+        yield f"the cluster says of the job: {text}"
+    elif silent := liveness.silent_sec(run.cluster):
+        since = duration_text(round(silent))
+        yield f"its controller has given no sign of life for {since}; if its node is lost, that is found within minutes"
 
 
 def _damage(run: Run, status: JobStatus) -> str:

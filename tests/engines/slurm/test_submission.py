@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import re
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -266,6 +268,21 @@ def test_a_slurm_that_does_not_answer_ends_nothing(submitted: Submitted, slurm: 
     assert word.job == "1", "without it, whoever follows the run is told nothing"
     (slurm / "silent").unlink()
     assert _phase(submitted) == JobPhase.PENDING
+
+
+def test_the_silence_of_a_running_jobs_controller_is_said(submitted: Submitted, slurm: Path) -> None:
+    (slurm / "hold").write_text("None")
+    submission.start(submitted)
+    fake_slurm.change(slurm, 1, state="RUNNING")
+    heartbeat = submitted.run.cluster.heartbeat
+    assert status.read(submitted.run).notes == (), "the batch script has just started"
+    submitted.run.cluster.beat()
+    assert status.read(submitted.run).notes == ()
+    then = time.time() - 600
+    heartbeat.write_text(json.dumps({"time": then}))
+    os.utime(heartbeat, (then, then))
+    (note,) = status.read(submitted.run).notes
+    assert re.match(r"its controller has given no sign of life for 10 min.*; if its node is lost", note)
 
 
 def test_many_runs_are_one_question(
