@@ -101,7 +101,11 @@ def test_options_for_slurm_need_the_engine(chosen: Choose) -> None:
         ({"partiton": "a"}, "the slurm engine has no option --slurm partiton; did you mean --slurm partition?"),
         ({"nodes": "3"}, "no option --slurm nodes; it has --slurm partition, --slurm account, --slurm qos, "),
         ({"time": "1-00:00:00"}, "--slurm time of the slurm engine: '1-00:00:00' is not a duration; write seconds, or"),
-        ({"time": "10"}, "10 has no unit. To Slurm it would mean minutes, to kedge seconds; write 10m or 10s"),
+        (
+            {"time": "10"},
+            "time of the slurm engine (--slurm time, extras.slurm.time or engines.slurm.time): 10 has no unit. "
+            "To Slurm it would mean minutes, to kedge seconds; write 10m or 10s",
+        ),
         ({"time": "0m"}, "0m is no time; leave it out for the usual one"),
         ({"partition": "a\n#SBATCH --uid=0"}, "--slurm partition of the slurm engine: 'a\\n#SBATCH --uid=0' is not"),
         ({"constraint": "a b"}, "'a b' is not an expression of features"),

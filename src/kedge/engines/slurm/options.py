@@ -26,6 +26,7 @@ _NO_DIRECTIVE = "is not an option of sbatch, such as --licenses=matlab:1"
 _PATH = r"^/[^\x00-\x1f\x7f:,]*$"
 _NO_PATH = "must be an absolute path without a colon or a comma"
 _PORTS = r"^[0-9]{1,5}-[0-9]{1,5}$"
+_TIME = "time of the slurm engine (--slurm time, extras.slurm.time or engines.slurm.time)"
 _NO_PORTS = "is not a range of ports, such as 20000-20099"
 
 
@@ -125,13 +126,11 @@ class SlurmOptions(NamedTuple):
         0, which Slurm takes for none."""
         if self.time and self.time.replace(".", "").isdigit():
             raise InputError(
-                f"--slurm time of the slurm engine: {self.time} has no unit. To Slurm it would mean minutes, to kedge "
-                f"seconds; write {self.time}m or {self.time}s"
+                f"{_TIME}: {self.time} has no unit. To Slurm it would mean minutes, to kedge seconds; write "
+                f"{self.time}m or {self.time}s"
             )
         if self.time and not seconds(self.time):
-            raise InputError(
-                f"--slurm time of the slurm engine: {self.time} is no time; leave it out for the usual one"
-            )
+            raise InputError(f"{_TIME}: {self.time} is no time; leave it out for the usual one")
         return seconds(self.time) if self.time else None
 
     @property
