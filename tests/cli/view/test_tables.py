@@ -87,3 +87,12 @@ def test_pieces_of_a_line_keep_their_styles_and_lose_white_space_at_the_end() ->
     pieces = Text("one ", "bold").append("two  three", "red").divide([4, 9])
     assert [piece.plain for piece in pieces] == ["one", "two", "three"]
     assert str(pieces[1]) == "\x1b[1;31mtwo\x1b[0m"
+
+
+def test_no_row_ends_with_spaces() -> None:
+    table = tables.Table("TASK", "NODE")
+    for cells in (("w:0", "n1"), ("w:1", "a-long-name"), ("w:2", "")):
+        table.add_row(*cells)
+    rows = str(table).split("\n")
+    assert [row for row in rows if row != row.rstrip()] == []
+    assert rows[1] == "w:0   n1"

@@ -28,7 +28,7 @@ class Table:
     def __str__(self) -> str:
         """The lines for stdout."""
         widths = [max(columns(cell.plain) for cell in column) for column in zip(*self._rows, strict=True)]
-        return "\n".join(_GAP.join(map(_padded, row, widths, self._right)) for row in self._rows)
+        return "\n".join(_GAP.join(map(_padded, row, widths, self._right)).rstrip() for row in self._rows)
 
 
 def show(what: Text | Table | str = "") -> None:
