@@ -109,11 +109,11 @@ def test_a_refused_run_leaves_nothing(submitted: Submitted, slurm: Path) -> None
         ("Required partition not available (inactive or drain)", "name another partition"),
         ("Requested GRES option unsupported by configured SelectType plugin", "only with SelectType=select/cons_tres"),
         ("Invalid license specification", "in engines.slurm.sbatch of the site's file"),
-        ("Job violates accounting/QOS policy (job submit limit, user's size)", "it is more than your account may use"),
+        ("Job violates accounting/QOS policy (job submit limit, user's size)", "exceeds a limit of your account"),
         ("Requested time limit is invalid (missing or exceeds some limit)", "ask for less with --slurm time"),
         ("Access denied to requested reservation", "check --slurm reservation"),
-        ("System submissions disabled", "takes no jobs now"),
-        ("Incompatible versions of client and server code", "different versions of Slurm"),
+        ("System submissions disabled", "accepts no jobs now"),
+        ("Incompatible versions of client and server code", "do not fit the cluster's version of Slurm"),
     ],
 )  # fmt: skip
 def test_what_to_change(submitted: Submitted, slurm: Path, said: str, advice: str) -> None:
@@ -170,7 +170,7 @@ def test_a_submission_that_never_reached_slurm_ends(submitted: Submitted, slurm:
     assert liveness.is_controlled(submitted.run)
     submitted.controller.close()
     now = status.read(submitted.run)
-    assert (now.state, now.text) == (State.FAILED, "its submission was interrupted before Slurm had it")
+    assert (now.state, now.text) == (State.FAILED, "its submission was interrupted before Slurm accepted it")
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,21 @@ def test_a_submission_that_never_reached_slurm_ends(submitted: Submitted, slurm:
         ("NODE_FAIL", True, State.FAILED, -1001, "the node of the job's controller has failed .*node n1"),
         ("OUT_OF_MEMORY", False, State.FAILED, -1200, "ran out of memory"),
         ("PREEMPTED", True, State.FAILED, -1003, "preempted by Slurm"),
-        ("FAILED", False, State.FAILED, None, "its controller ended with exit code 3 and recorded no end"),
-        ("FAILED", True, State.FAILED, None, "its controller was ended by signal 9 and recorded no end"),
-        ("FORGOTTEN", False, State.FAILED, None, "Slurm does not know the job any more"),
+        (
+            "FAILED",
+            False,
+            State.FAILED,
+            None,
+            "its controller ended with exit code 3 without recording its end",
+        ),
+        (
+            "FAILED",
+            True,
+            State.FAILED,
+            None,
+            "its controller was ended by signal 9 without recording its end",
+        ),
+        ("FORGOTTEN", False, State.FAILED, None, "Slurm no longer knows the job"),
     ],
 )
 def test_an_end_that_the_job_did_not_record(
@@ -301,5 +313,5 @@ def test_without_a_link_slurm_passes_a_stop_on(
     submission.start(submitted)
     wait_until((submitted.run.path / "up").exists, _DEADLINE)
     notes = runs.stop(submitted.run)
-    assert "Slurm passes the request on" in notes[0]
+    assert "the request was sent by scancel instead" in notes[0]
     wait_until((submitted.run.path / "got").exists, _DEADLINE)

@@ -1,4 +1,4 @@
-"""What Slurm says of a run, and the end of a run that its job did not record itself."""
+"""The state of a run as Slurm reports it. Records the end of a run whose controller did not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SAID, _LOG_SIZE = "kedge: ", 64 << 10
 
 
 def word(run: Run) -> SchedulerWord:
-    """What Slurm says of the job of a run. Records the end of a run whose job is gone, once."""
+    """The state of a run's job, as Slurm reports it. If the job is gone, the end of the run is recorded, once."""
     files, began = run.cluster, time.monotonic()
     said = _asked(run, files.object(files.job))._replace(took=time.monotonic() - began)
     if said != last_word(files):
@@ -54,7 +54,7 @@ def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
         )
     stopped_by = _stopped_by(run)
     if end is None:
-        text = "its submission was interrupted before Slurm had it"
+        text = "its submission was interrupted before Slurm accepted it"
         record_end(run, RecordedEnd(State.FAILED, None, text), stopped_by)
     else:
         found_end = job_ends.recorded(end, number or "", stopped_by, _lost_node(run))
@@ -63,8 +63,8 @@ def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
 
 
 def _of_start(run: Run, end: RecordedEnd) -> RecordedEnd:
-    """The end of a job with the reason if its controller never came to life: what the batch script has said, or the
-    likely one, that the node has no such folder."""
+    """The end of a job, with the reason if its controller never started: what the batch script printed, or the likely
+    one, that the node does not have the run folder."""
     if end.state is not State.FAILED or run.cluster.heartbeat.exists():
         return end
     if said := _of_script(run):
@@ -84,7 +84,7 @@ def _of_script(run: Run) -> str:
 
 
 def _lost_node(run: Run) -> str:
-    """What a node of the allocation has said of that of the controller; empty if it had not failed."""
+    """What another node recorded about the loss of the controller's node; empty if that was not lost."""
     left = run.cluster.object(run.cluster.allocation)
     cause = left.get("cause")
     return str(left.get("text", "")) if cause == "node_failure" else ""

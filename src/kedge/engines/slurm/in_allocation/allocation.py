@@ -19,12 +19,12 @@ _JOB, _RESTARTS = "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
 _REPORTS_SEC = 20.0  # after the last task has ended
 _PATIENCE_SEC = 10.0
 _ANSWER_SEC = 0.2  # between looks for an answer
-_NO_MORE_SEC = 2.0  # so little more time is none: Slurm tells whole seconds
+_NO_MORE_SEC = 2.0  # less additional time than this does not count: Slurm reports whole seconds
 
 
 class SlurmAllocation(NamedTuple):
     """`job` is Slurm's id of the job, for a heterogeneous one that of its first component. `restarts` is how often
-    Slurm has queued the job again. `partition` is where it runs, `node` where this process does."""
+    Slurm has requeued the job. `partition` is where it runs, `node` where this process does."""
 
     job: str
     restarts: int
@@ -37,7 +37,7 @@ def current(variables: Mapping[str, str]) -> SlurmAllocation:
     job = variables.get(_JOB, "")
     if not job.isdecimal():
         raise CannotRun(
-            f"this controller is not in an allocation of Slurm: {_JOB} is not set; start the job with kedge run"
+            f"this controller is not inside a Slurm allocation: {_JOB} is not set; start the job with kedge run"
         )
     restarts = variables.get(_RESTARTS, "")
     partition = variables.get("SLURM_JOB_PARTITION") or variables.get("SLURM_JOB_PARTITION_HET_GROUP_0", "")
@@ -120,7 +120,7 @@ class AllocationTime:
         if self._end > now + _NO_MORE_SEC:
             if now >= before:
                 more = duration_text(round(self._end - now))
-                self.say(f"Slurm has moved the end of the allocation: tasks have {more} more")
+                self.say(f"the end of the allocation has changed: tasks have another {more}")
             return False
         self._end = math.inf
         return True

@@ -1,4 +1,4 @@
-"""Why the allocation of this controller ends, asked while that happens."""
+"""Asks Slurm why the allocation of this controller ends, while that happens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE_SEC = 5.0
 _FACT = late_pattern(r"(?:^| )(JobState|Reason|Restarts|StartTime|PreemptTime)=(\S*)")
 _OF_KIND = {GoneKind.PREEMPTED: PREEMPTED, GoneKind.NODE_LOST: NODE_FAILURE}
 _REQUEUE = "JOB REQUEUE"
-_GRACE = "preempted by another job, after some grace"
+_GRACE = "preempted for another job, with a grace time"
 
 
 class AllocationEnd(NamedTuple):
@@ -47,10 +47,10 @@ def find_out(site: SlurmSite, here: SlurmAllocation, said: Collection[tuple[Gone
     """Ask Slurm. `said` is what it has told the steps. None: the allocation goes on, for all that is known."""
     kind, text = min(said, key=lambda each: each[0] == GoneKind.CANCELLED, default=(None, ""))
     facts = _asked(site, here.job)
-    if facts is None:  # nobody answers: then what the steps were told has to do
+    if facts is None:  # Slurm does not answer: use what srun has printed
         return AllocationEnd(kind, text) if kind else None
     if facts.restarts > here.restarts:
-        return AllocationEnd(kind or GoneKind.CANCELLED, text or "Slurm has queued the job again", requeued=True)
+        return AllocationEnd(kind or GoneKind.CANCELLED, text or "Slurm has requeued the job", requeued=True)
     runs = job_states.has_allocation(facts.state)
     if runs and facts.preempted:
         return AllocationEnd(GoneKind.PREEMPTED, _GRACE, grace=True)
@@ -99,7 +99,7 @@ def before(
     node, seen = str(left.get("node", "")) if known else "", heartbeat.get("time")
     if node and isinstance(seen, int | float) and _has_failed(site, node, seen):
         return Allocation(here.restarts, NODE_FAILURE, f"the node {node}, on which its controller ran, has failed")
-    return Allocation(here.restarts, None, "Slurm queued the job again, perhaps after a failure of its node")
+    return Allocation(here.restarts, None, "Slurm has requeued the job, perhaps after a failure of its node")
 
 
 def _has_failed(site: SlurmSite, node: str, seen: float) -> bool:
