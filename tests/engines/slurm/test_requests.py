@@ -88,7 +88,7 @@ def test_a_stop_that_the_controller_may_have_counted_is_not_made_again_by_slurm(
     """Two of them would be a kill. A kill is asked for by all means."""
     monkeypatch.setattr(requests, "_LINK_SEC", 0.5)
     monkeypatch.setattr(listener.server._owners, "answer", list)
-    with pytest.raises(CannotRun, match="has got the request"):
+    with pytest.raises(CannotRun, match="received the request"):
         runs.stop(submitted.run)
     assert listener.heard == [("stop", "")]
     assert "scancel" not in (slurm / "calls").read_text()

@@ -257,7 +257,7 @@ class ClusterBackend:
         if not member.launch or not member.sent:
             return
         if member.ports is None:
-            what = f"the agent of {member.where()} has ended, and the one in its place knows nothing of the task"
+            what = f"the agent of {member.where()} has ended, and its successor knows nothing of the task"
             report = reports.read(member.launch) or task_ends.of_lost_agent(member.launch, what)
             self._end(member, report, place_lost=True)
             self._give_up(member)

@@ -15,8 +15,8 @@ _PIECE = 16 << 10
 
 
 class NoAnswer(CannotRun):
-    """The controller has got a request, and whether it has taken that up is not known. To ask again is another request:
-    two of them to stop are one to kill."""
+    """The controller received a request, but did not confirm it. Repeating it is another request: a second request to
+    stop is one to kill."""
 
 
 def ask(keys: LinkKeys, addresses: Sequence[str], port: int, kind: str, by: str, timeout_sec: float = 10.0) -> None:
@@ -53,8 +53,8 @@ def _ask(connection: ssl.SSLSocket, token: str, kind: str, by: str) -> None:
         answer = _answer(connection)
     except (OSError, BadFrame) as error:
         raise NoAnswer(
-            "the controller of this run has got the request, and has not said that it takes it up: "
-            f"{_explained(error)}; look at the job before you ask again"
+            "the controller of this run received the request, but did not confirm it: "
+            f"{_explained(error)}; check the job before you repeat it"
         ) from None
     if answer.header.get("done") is not True:
         raise CannotRun(f"the controller refuses: {answer.header.get('error')}")

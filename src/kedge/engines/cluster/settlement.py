@@ -1,4 +1,4 @@
-"""What is made of a task attempt that has ended by the word of its agent, of the cluster, or of both, in any order."""
+"""The end of a task attempt, as reported by its agent, by the cluster, or by both, in any order."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def report(member: Member, launch: Launch, found: Report | None, *, own_place: b
 
 
 def at_barrier(member: Member, launch: Launch, gate: Gate) -> Report:
-    """The report of a task that did not start, because not all came together. Where the cluster places each task for
-    itself, jobs that wait for each other's places give them back."""
+    """The report of a task that did not start, because not all were ready. Where the cluster places each task
+    separately, two jobs may wait for each other's resources: then both release them and try again later."""
     gone = member.gone
     if gate.own_places and gone and gone.reason != GoneKind.ENDED:
         return task_ends.of_gone(launch, gone, member.node, stopping=member.stopping, killed=member.killed)
