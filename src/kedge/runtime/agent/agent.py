@@ -1,5 +1,5 @@
-"""The agent does what the controller asks, and reports what becomes of the task. The task goes on whether there is a
-connection or not."""
+"""The agent does what the controller asks, and reports the events and the end of the task. The task keeps running
+without a connection, too."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Agent:
         ports = self._ports.reserve(counts)
         if len(json.dumps(ports)) > LONGEST_PORTS:
             self._ports.release()
-            raise CannotRun(f"{sum(counts.values())} ports are too many for one task on a cluster: 5000 are possible")
+            raise CannotRun(f"{sum(counts.values())} ports are too many for one task on a cluster; the limit is 5000")
         return ports
 
     def _wait_for_folder(self, path: str, counts: dict[str, int]) -> None:
@@ -297,7 +297,7 @@ class Agent:
             self._loop.alarm(now + tree.RESCAN_SEC, lambda: self._finish_task(code, text))
             return
         named = ", ".join(f"{one.pid} ({one.name})" for one in left[:_MOST_NAMED])
-        hanging = f"some processes cannot be ended: {named}" if left else ""
+        hanging = f"some processes cannot be killed: {named}" if left else ""
         self._ended(results.report(self._folder), code, hanging or text)
 
     def _ended(self, report: dict[str, Any] | None, code: int | None, text: str) -> None:
