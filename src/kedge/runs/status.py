@@ -38,7 +38,7 @@ class TaskStatus:
     """One task in the latest job attempt. `attempts` counts its launches in that attempt, `tries` those in the whole
     run. `code` is the container's exit code, `exit_code` that of the user's command. `started` and `ended` are times of
     the latest task attempt in the format of events; `reason` and `message` are those of its Report. In a cluster,
-    `node` is where the latest attempt runs or ran; `unreachable` says since when it has not been heard of, if so;
+    `node` is where the latest attempt runs or ran; `unreachable` says for how long its agent has been silent, if so;
     `waits_for` is why an attempt that was launched does not run yet: empty if that is not known, None if it does."""
 
     role: str
@@ -66,7 +66,7 @@ class JobStatus:
     the root cause of the latest failed attempt; `notes` are what else a user should know; `left` names processes that
     cannot be ended. In a cluster, `cluster_job` is the job's number there; while that, or what all its tasks need, has
     to wait, `pending` says why, and `expected_start` when the cluster expects to start it, if it does; `unanswered` is
-    why it is not known what the cluster does with it."""
+    why its state in the cluster is unknown."""
 
     state: State
     attempt: int
@@ -126,7 +126,7 @@ def _with_word(run: Run, status: JobStatus) -> JobStatus:
     if word.state == JobPhase.RUNNING and word.text:
         return replace(status, notes=(*status.notes, f"the cluster says of the job: {word.text}"))
     if word.state == JobPhase.UNKNOWN and word.text:
-        note = f"what the cluster does with it is not known: {word.text}"
+        note = f"its state in the cluster is unknown: {word.text}"
         return replace(status, notes=(*status.notes, note), unanswered=word.text)
     return status
 

@@ -126,11 +126,11 @@ def test_other_commands_say_that_slurm_does_not_answer(
     assert _run(job_file, detach=True) == 0
     (slurm / "silent").touch()
     ((run, _, _),) = runs.all_runs()
-    silence = "is not known: squeue: Unable to contact slurm controller"
+    silence = "is unknown: squeue: Unable to contact slurm controller"
     for command, arguments in ((logs.command, [run.id]), (show.command, [run.id]), (ps.command, [])):
         result = CliRunner().invoke(command, arguments)
         assert silence in f"{result.output}{''.join(capfd.readouterr())}"
-    assert "not known" in CliRunner().invoke(ps.command, []).stdout
+    assert "state unknown" in CliRunner().invoke(ps.command, []).stdout
 
 
 def test_a_job_in_the_background_is_its_id(

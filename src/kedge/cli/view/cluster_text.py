@@ -1,4 +1,4 @@
-"""What a cluster says about a job that waits there, for people."""
+"""The state of a job in a cluster, for people."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def scheduler_text(event: Event) -> str | None:
         case JobPhase.PENDING:
             return f"{job} is pending: {pending_text(event['text'] or event['why'], event['until'])}"
         case JobPhase.UNKNOWN:
-            return f"it is not known what the cluster does with {job}: {one_line(event['text'])}"
+            return f"the state of {job} is unknown: {one_line(event['text'])}"
         case JobPhase.RUNNING if event["text"]:
             return f"{job}: {one_line(event['text'])}"
         case JobPhase.RUNNING:
-            return f"{job} goes on" if event["before"] == JobPhase.RUNNING else f"{job} has started"
+            return f"{job} continues" if event["before"] == JobPhase.RUNNING else f"{job} has started"
     return None
 
 
