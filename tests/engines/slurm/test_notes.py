@@ -70,5 +70,5 @@ def test_storages_that_tasks_cannot_have() -> None:
     for path in ("/a:b", "/a,b"):
         odd = replace(one(), mounts=(Mount("data", path, folder="/lustre"),))
         notes.check_storages(odd, BARE)
-        with pytest.raises(CannotRun, match="pyxis takes no path with a colon or a comma, such as /a"):
+        with pytest.raises(CannotRun, match="pyxis accepts no path with a colon or a comma, such as /a"):
             notes.check_storages(odd, PYXIS)

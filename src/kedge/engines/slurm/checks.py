@@ -50,7 +50,7 @@ def check_facts(
     """The same for these partitions. `own` are the accounts of the user, where Slurm enforces them."""
     if len(plan.roles) > _MOST_COMPONENTS and not resources.is_packed(plan):
         raise CannotRun(
-            f"Slurm takes at most {_MOST_COMPONENTS} roles of different size; this job has {len(plan.roles)}"
+            f"Slurm allows at most {_MOST_COMPONENTS} roles with different resources; this job has {len(plan.roles)}"
         )
     named = _partitions(options, found)
     problems = [_problem(plan, options, partition, own) for partition in named]

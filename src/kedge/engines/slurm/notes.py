@@ -1,4 +1,4 @@
-"""What the submitter of a job should know about how Slurm runs it."""
+"""Notes for the submitter of a job about how Slurm runs it."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def check_storages(plan: Plan, options: SlurmOptions) -> None:
         for path in (mount.folder or "", mount.path):
             if ":" in path or "," in path:
                 raise CannotRun(
-                    f"the storage {mount.name} cannot be mounted: {_RUNTIMES[options.container]} takes no path with a "
-                    f"colon or a comma, such as {path}"
+                    f"the storage {mount.name} cannot be mounted: {_RUNTIMES[options.container]} accepts no path with "
+                    f"a colon or a comma, such as {path}"
                 )

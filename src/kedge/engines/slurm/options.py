@@ -129,12 +129,12 @@ class SlurmOptions(NamedTuple):
         0, which Slurm takes for none."""
         if self.time and self.time.replace(".", "").isdigit():
             raise InputError(
-                f"--slurm time of the slurm engine: {self.time} has no unit. To Slurm it would mean minutes, to kedge "
-                f"seconds; write {self.time}m or {self.time}s"
+                f"--slurm time of the slurm engine: {self.time} has no unit. Slurm would take it as minutes, kedge "
+                f"as seconds; write {self.time}m or {self.time}s"
             )
         if self.time and not seconds(self.time):
             raise InputError(
-                f"--slurm time of the slurm engine: {self.time} is no time; leave it out for the usual one"
+                f"--slurm time of the slurm engine: {self.time} is not a time limit; leave it out for the default"
             )
         return seconds(self.time) if self.time else None
 
