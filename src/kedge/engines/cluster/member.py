@@ -33,7 +33,7 @@ class Member:
     controller. `silent_since`: since when the agent has been silent; None while it is not. `kill_at`: when the
     cluster kills it, and `kill_by`: when at the latest, if its agent still sends files. `report_by`: how long to
     wait for a report after the cluster has reported that it is `gone`. `end` is what its
-    agent has said about the end of the supervisor, and `word_by` how long the cluster has for its own word about that.
+    agent has reported about the end of the supervisor, and `word_by` how long the cluster has to report on that, too.
 
     `launched_for` is the task attempt for which the agent was launched that is wanted now: 0 where it serves all of
     them. `is_launched`: this controller has seen to that agent; `is_fresh`: it was the first to do so, so that nothing

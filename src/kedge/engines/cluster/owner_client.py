@@ -1,4 +1,4 @@
-"""What the user's own commands ask of a controller, from any machine that reaches it."""
+"""Requests of the user's own commands to a controller, from any machine that can connect to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NoAnswer(CannotRun):
 
 def ask(keys: LinkKeys, addresses: Sequence[str], port: int, kind: str, by: str, timeout_sec: float = 10.0) -> None:
     """Ask the controller for `kind`, one of `messages.REQUESTS`, in the name of the user `by`, and return when it has
-    taken that up. `timeout_sec` is for each address and step. CannotRun: no address leads to the controller, or it
+    confirmed that. `timeout_sec` is for each address and step. CannotRun: no address leads to the controller, or it
     refuses; NoAnswer."""
     failures = []
     for address in addresses:

@@ -24,8 +24,8 @@ def waits_until(member: Member, found: Report | None, *, flushing: bool) -> floa
 
 
 def report(member: Member, launch: Launch, found: Report | None, *, own_place: bool) -> Report:
-    """The report that counts. `own_place`: the task attempt had an agent and a place of its own, and the cluster's word
-    about that explains a stop by nobody known here. What the task had failed of before is its own."""
+    """The report that counts. `own_place`: the task attempt had an agent and a place of its own, and the cluster's
+    report explains a stop that was not asked for here. What the task had failed of before is its own."""
     gone, end = member.gone, member.end
     if found and not (own_place and gone and _explains(gone) and _is_strange_stop(found, member)):
         return found

@@ -60,7 +60,7 @@ KINDS = {
 
 
 def of_gone(launch: Launch, gone: Gone, node: str, *, stopping: bool, killed: bool) -> Report:
-    """The report of an attempt that has ended by the cluster's word. `node` is where it was; empty if that is unknown.
+    """The report of an attempt whose end the cluster has reported. `node` is where it was; empty if that is unknown.
     `stopping` and `killed`: what this controller had asked for before, which is then why it ended."""
     if killed and gone.reason in (GoneKind.ENDED, GoneKind.CANCELLED, GoneKind.DELETED):
         return reports.of_forced_stop(launch)

@@ -1,4 +1,4 @@
-"""The command line of the agent, and what it is told on stdin."""
+"""The command line of the agent, and its orders on stdin."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _agent(task: AgentTask, folders: NodeFolders, loop: Loop, link: AgentConnect
 
 
 class KeeperLines:
-    """Reads what the keeper tells."""
+    """Reads the lines of the keeper."""
 
     def __init__(self, fd: int, agent: Agent) -> None:
         self._fd, self._agent = fd, agent

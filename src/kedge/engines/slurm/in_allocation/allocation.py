@@ -66,7 +66,7 @@ class TimeQuestion:
         return late or self._process is None or self._process.poll() is not None
 
     def answer(self) -> float | None:
-        """Seconds from now; None without a limit, or if Slurm has not said it in time. Ask once."""
+        """Seconds from now; None without a limit, or if Slurm has not answered in time. Call it once."""
         if self._process is None:
             return None
         with self._process as process:
@@ -84,7 +84,7 @@ class AllocationTime:
     suspends the job for a while. So Slurm is asked once more before the end counts.
 
     `ask` asks it. `limit` is how long tasks may run, for people. `reserve_sec` of the allocation are for their stop.
-    `say` tells the user of more time."""
+    `say` shows the user a note about more time."""
 
     def __init__(self, ask: Callable[[], TimeQuestion], limit: TaskTimeLimit, reserve_sec: float) -> None:
         self.limit = limit
@@ -104,7 +104,7 @@ class AllocationTime:
         self._question = self._question or self._ask()
 
     def is_over(self) -> bool:
-        """Whether tasks must stop now. Never waits. If Slurm does not answer, what it has said before counts."""
+        """Whether tasks must stop now. Never waits. If Slurm does not answer, its last answer counts."""
         if self._question and self._question.is_ready:
             return self._has_passed(self._question)
         if self._end <= time.monotonic():

@@ -40,7 +40,7 @@ class SlurmBackend(ClusterBackend):
     """`leave` ends this process without an end of the job, which Slurm gives another allocation.
 
     `time` is what the allocation has for tasks, None without an end: then the job asks for another allocation, if it
-    may, and otherwise `time_is_over`. `shortage` says what another attempt lacks without the nodes that are lost."""
+    may, and otherwise `time_is_over`. `shortage` returns what another attempt lacks without the lost nodes."""
 
     def __init__(
         self, *parts: Any, steps: SlurmSteps, stops: Stops, site: SlurmSite, here: SlurmAllocation,
@@ -121,7 +121,7 @@ class SlurmBackend(ClusterBackend):
                 self._late = updates
                 return []
             if self._find_out():
-                self._late = updates  # the stop comes before what it has brought about
+                self._late = updates  # report the stop before its effects
                 return self._at_time_limit(updates)
         self._watch_nodes(updates)
         if self.time and self._has_time and self.time.is_over():

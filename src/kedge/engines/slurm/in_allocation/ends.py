@@ -44,7 +44,7 @@ class _JobFacts(NamedTuple):
 
 
 def find_out(site: SlurmSite, here: SlurmAllocation, said: Collection[tuple[GoneKind, str]]) -> AllocationEnd | None:
-    """Ask Slurm. `said` is what it has told the steps. None: the allocation goes on, for all that is known."""
+    """Ask Slurm. `said` is what srun has printed in the steps. None: the allocation continues, as far as is known."""
     kind, text = min(said, key=lambda each: each[0] == GoneKind.CANCELLED, default=(None, ""))
     facts = _asked(site, here.job)
     if facts is None:  # Slurm does not answer: use what srun has printed

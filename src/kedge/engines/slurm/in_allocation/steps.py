@@ -22,7 +22,7 @@ from kedge.engines.slurm.in_allocation.step_record import StepProcess
 from kedge.plan.model import Plan
 from kedge.runs.cluster_files import ClusterFiles
 
-_LOOK_SEC = 1.0  # between looks at the logs of running steps: files of a shared file system wake nobody
+_LOOK_SEC = 1.0  # between looks at the logs of running steps: changes on a shared file system cause no event
 _LEAVE_SEC = 3.0  # for an srun whose agents have finished
 _PATIENCE_SEC = 10.0  # between cancelling a step and killing its srun, with which its tasks end
 _CLOSE_SEC = 20.0
@@ -36,7 +36,7 @@ class StepEnding(NamedTuple):
     """How steps end before their time. Nothing of it waits.
 
     `cancel` ends the step of that id. `end_tasks` ends some tasks of one: the job attempt, the role, the id, and the
-    node of each task. `say` tells the user.
+    node of each task. `say` shows a note to the user.
     """
 
     cancel: Callable[[str], None]
