@@ -15,7 +15,7 @@ from kedge.cli.view.wording import event_text
 from kedge.runs import liveness, status
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord
+from kedge.runs.liveness import JobPhase, SchedulerAnswer
 from kedge.states import State
 
 _STARTED = [
@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def _says(run: Run, state: str, **facts: str) -> None:
-    liveness.write_word(run.cluster, SchedulerWord("7", state, checked=time.time(), **facts))
+    liveness.write_answer(run.cluster, SchedulerAnswer("7", state, checked=time.time(), **facts))
 
 
 def _news(news: cluster_text.SchedulerNews) -> str | None:

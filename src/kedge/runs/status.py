@@ -116,18 +116,18 @@ def read(run: Run) -> JobStatus:
 
 def _with_word(run: Run, status: JobStatus) -> JobStatus:
     """The status with what the scheduler of a cluster says, unless the controller speaks for itself."""
-    word = liveness.last_word(run.cluster)
-    job = word.job or run.cluster.object(run.cluster.job).get("job")  # nobody may have asked yet
+    answer = liveness.last_answer(run.cluster)
+    job = answer.job or run.cluster.object(run.cluster.job).get("job")  # nobody may have asked yet
     status = replace(status, cluster_job=str(job) if job else None)
     if status.state in FINAL or liveness.is_fresh(run.cluster):
         return status
-    if word.state == JobPhase.PENDING:
-        return replace(status, pending=word.text or word.reason, expected_start=word.start or None)
-    if word.state == JobPhase.RUNNING and word.text:
-        return replace(status, notes=(*status.notes, f"the cluster says of the job: {word.text}"))
-    if word.state == JobPhase.UNKNOWN and word.text:
-        note = f"its state in the cluster is unknown: {word.text}"
-        return replace(status, notes=(*status.notes, note), unanswered=word.text)
+    if answer.state == JobPhase.PENDING:
+        return replace(status, pending=answer.text or answer.reason, expected_start=answer.start or None)
+    if answer.state == JobPhase.RUNNING and answer.text:
+        return replace(status, notes=(*status.notes, f"the state of the job in the cluster: {answer.text}"))
+    if answer.state == JobPhase.UNKNOWN and answer.text:
+        note = f"its state in the cluster is unknown: {answer.text}"
+        return replace(status, notes=(*status.notes, note), unanswered=answer.text)
     return status
 
 

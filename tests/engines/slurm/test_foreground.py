@@ -57,7 +57,7 @@ def _once_pending(then: Callable[[], object]) -> threading.Thread:
 
 
 def _is_pending(run: runs.Run) -> bool:
-    return liveness.last_word(run.cluster).state == JobPhase.PENDING
+    return liveness.last_answer(run.cluster).state == JobPhase.PENDING
 
 
 def test_a_pending_job_says_why(

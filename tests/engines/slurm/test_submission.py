@@ -36,7 +36,7 @@ echo '{{"time": "{_TIME}", "event": "job-completed", "state": "succeeded", "code
 
 
 def _phase(submitted: Submitted) -> str:
-    return liveness.word(submitted.run).state
+    return liveness.ask_scheduler(submitted.run).state
 
 
 def test_a_run_goes_to_slurm_and_ends(submitted: Submitted, slurm: Path, controller: Callable[[str], None]) -> None:
@@ -83,9 +83,9 @@ def test_only_this_user_reads_the_orders(submitted: Submitted, slurm: Path) -> N
 def test_a_pending_run_has_a_reason_and_a_start(submitted: Submitted, slurm: Path) -> None:
     (slurm / "hold").write_text("Resources")
     submission.start(submitted)
-    word = liveness.word(submitted.run)
-    assert (word.state, word.reason, word.job) == (JobPhase.PENDING, "Resources", "1")
-    assert word.start.startswith("2030-01-0")
+    answer = liveness.ask_scheduler(submitted.run)
+    assert (answer.state, answer.reason, answer.job) == (JobPhase.PENDING, "Resources", "1")
+    assert answer.start.startswith("2030-01-0")
     assert liveness.is_controlled(submitted.run)
 
 
@@ -243,10 +243,10 @@ def test_a_slurm_that_does_not_answer_ends_nothing(submitted: Submitted, slurm: 
     submission.start(submitted)
     (slurm / "silent").touch()
     assert liveness.is_controlled(submitted.run)
-    word = liveness.last_word(submitted.run.cluster)
-    assert word.state == JobPhase.UNKNOWN
-    assert "Unable to contact slurm controller" in word.text
-    assert word.job == "1", "without it, whoever follows the run is told nothing"
+    answer = liveness.last_answer(submitted.run.cluster)
+    assert answer.state == JobPhase.UNKNOWN
+    assert "Unable to contact slurm controller" in answer.text
+    assert answer.job == "1", "without it, whoever follows the run is told nothing"
     (slurm / "silent").unlink()
     assert _phase(submitted) == JobPhase.PENDING
 

@@ -16,7 +16,7 @@ from kedge.runs import disk_reserve, events, report, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord, has_end, last_word, write_word
+from kedge.runs.liveness import JobPhase, SchedulerAnswer, has_end, last_answer, write_answer
 from kedge.states import FINAL, State
 
 _SUBMIT_SEC = 180.0  # sbatch may still be at work although its caller was killed
@@ -25,16 +25,16 @@ _INTERRUPTS = ("Ctrl-C",)
 _SAID, _LOG_SIZE = "kedge: ", 64 << 10
 
 
-def word(run: Run) -> SchedulerWord:
+def ask_scheduler(run: Run) -> SchedulerAnswer:
     """The state of a run's job, as Slurm reports it. If the job is gone, the end of the run is recorded, once."""
     files, began = run.cluster, time.monotonic()
     said = _asked(run, files.object(files.job))._replace(took=time.monotonic() - began)
-    if said != last_word(files):
-        write_word(files, said)
+    if said != last_answer(files):
+        write_answer(files, said)
     return said
 
 
-def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
+def _asked(run: Run, job: dict[str, Any]) -> SchedulerAnswer:
     site, known = SlurmSite.of(job), job.get("job")
     try:
         found = job_table.list_run(site, run, known)
@@ -43,12 +43,12 @@ def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
             return _alive(found)
         number = found.id if found else known
         if not number and time.time() - float(job.get("time", 0)) < _SUBMIT_SEC:
-            return SchedulerWord(state=JobPhase.PENDING, text="it is being submitted", checked=time.time())
+            return SchedulerAnswer(state=JobPhase.PENDING, text="it is being submitted", checked=time.time())
         end = job_ends.asked(site, number) if number else None
         if number and end is None:
-            return SchedulerWord(number, JobPhase.RUNNING, checked=time.time())
+            return SchedulerAnswer(number, JobPhase.RUNNING, checked=time.time())
     except SlurmError as error:
-        last = last_word(run.cluster)  # without a job if nobody has asked before
+        last = last_answer(run.cluster)  # without a job if nobody has asked before
         return last._replace(
             job=last.job or str(known or ""), state=JobPhase.UNKNOWN, text=str(error), checked=time.time()
         )
@@ -59,7 +59,7 @@ def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
     else:
         found_end = job_ends.recorded(end, number or "", stopped_by, _lost_node(run))
         record_end(run, _of_start(run, found_end), stopped_by)
-    return SchedulerWord(number or "", JobPhase.GONE, checked=time.time())
+    return SchedulerAnswer(number or "", JobPhase.GONE, checked=time.time())
 
 
 def _of_start(run: Run, end: RecordedEnd) -> RecordedEnd:
@@ -96,13 +96,13 @@ def _adopt(run: Run, job: dict[str, Any], found: ListedJob) -> None:
         run.cluster.write(run.cluster.job, job | {"job": found.id})
 
 
-def _alive(found: ListedJob) -> SchedulerWord:
+def _alive(found: ListedJob) -> SchedulerAnswer:
     now = time.time()
     words = job_states.words(found.state)
     if not found.is_pending:
-        return SchedulerWord(found.id, JobPhase.RUNNING, text=words, checked=now)
+        return SchedulerAnswer(found.id, JobPhase.RUNNING, text=words, checked=now)
     text = "; ".join(filter(None, (words, pending_reasons.text(found.reason))))
-    return SchedulerWord(found.id, JobPhase.PENDING, found.reason, text, found.start, now)
+    return SchedulerAnswer(found.id, JobPhase.PENDING, found.reason, text, found.start, now)
 
 
 def _stopped_by(run: Run) -> str:

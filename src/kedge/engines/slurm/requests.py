@@ -137,7 +137,7 @@ def _ask_slurm(run: Run, request: _Request, unreached: CannotRun) -> tuple[str, 
 
 def _not_listed(run: Run, unreached: CannotRun) -> tuple[str, ...]:
     """squeue does not list the job. Record its end if it is gone. CannotRun: Slurm does not say that it is gone."""
-    said = liveness.word(run)
+    said = liveness.ask_scheduler(run)
     if said.state == JobPhase.GONE:
         return ()
     raise CannotRun(
