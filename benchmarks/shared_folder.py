@@ -2,8 +2,8 @@
 
     python benchmarks/shared_folder.py
 
-A thousand tasks ask it for a thousand times as much at once. Counted are the calls with a path of an agent, its
-supervisor and the task's shell, from their start to their end, as strace sees them; the command is `true`. What the
+A thousand tasks make a thousand times as many calls. It counts the calls with a path of an agent, its supervisor and
+the task's shell, from their start to their end, as strace reports them; the command is `true`. What the
 controller does for the task is not counted. A file system with a cache on the node answers some of them from there:
 Linux's NFS client answers neither the opening of a file nor a change.
 """
@@ -25,7 +25,7 @@ from kedge.link import messages
 
 _CALL = re.compile(r'(\w+)\((?:AT_FDCWD, |\d+, )?"([^"]*)"(.*)\) = (-?\d+)')
 _LOOKS = {"newfstatat", "stat", "lstat", "statx", "access", "faccessat", "faccessat2", "readlink", "readlinkat"}
-_KINDS = ("files opened", "files and folders made", "other changes", "looked at", "not there")
+_KINDS = ("files opened", "files and folders made", "other changes", "stat and the like", "failed calls")
 
 
 def main() -> None:
@@ -64,9 +64,9 @@ def count(calls: list[tuple[str, str, str, str]], folder: str) -> Counter[str]:
 
 def _kind(name: str, rest: str, result: int) -> str:
     if result < 0:
-        return "not there"
+        return "failed calls"
     if name in _LOOKS:
-        return "looked at"
+        return "stat and the like"
     if name in ("open", "openat", "openat2", "execve"):
         return "files and folders made" if "O_CREAT" in rest else "files opened"
     return "files and folders made" if name.startswith(("mkdir", "mknod")) else "other changes"

@@ -1,4 +1,4 @@
-"""kedge runs deep-learning jobs: one file, the same meaning everywhere.
+"""kedge runs deep-learning jobs from one file: on this machine, on Slurm or on Kubernetes.
 
 The names of the Python API (docs/python-api.md) are loaded when they are first used. Importing kedge, or a part of it,
 loads nothing else.

@@ -73,9 +73,9 @@ FETCH = {  # brings what is new of a run to this machine, by the engine, where n
     "framework": "kedge.engines.kubernetes.framework.following",  # of the kubernetes engine, by FrameworkController
 }
 LIVENESS = {  # what the scheduler says of a run, by the engine
-    "kubernetes": "kedge.engines.kubernetes.access.liveness:word",
-    "framework": "kedge.engines.kubernetes.framework.liveness:word",
-    "slurm": "kedge.engines.slurm.liveness:word",
+    "kubernetes": "kedge.engines.kubernetes.access.liveness:ask_scheduler",
+    "framework": "kedge.engines.kubernetes.framework.liveness:ask_scheduler",
+    "slurm": "kedge.engines.slurm.liveness:ask_scheduler",
 }
 INIT_PROGRAMS = {  # of the init phase, by the names that a specification uses
     "frameworkBarrier": "kedge.dropin.cluster.barrier:run",

@@ -15,7 +15,7 @@ from kedge.cli.view.wording import event_text
 from kedge.runs import liveness, status
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord
+from kedge.runs.liveness import JobPhase, SchedulerAnswer
 from kedge.states import State
 
 _STARTED = [
@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def _says(run: Run, state: str, **facts: str) -> None:
-    liveness.write_word(run.cluster, SchedulerWord("7", state, checked=time.time(), **facts))
+    liveness.write_answer(run.cluster, SchedulerAnswer("7", state, checked=time.time(), **facts))
 
 
 def _news(news: cluster_text.SchedulerNews) -> str | None:
@@ -56,7 +56,7 @@ def test_the_reason_and_the_expected_start_are_shown_once(run: Run) -> None:
     _says(run, JobPhase.PENDING, reason="Priority", text="other jobs come first")
     assert _news(news) == "job 7 is pending: other jobs come first"
     _says(run, JobPhase.UNKNOWN, text="squeue has not answered for 20 s")
-    assert _news(news) == "it is not known what the cluster does with job 7: squeue has not answered for 20 s"
+    assert _news(news) == "the state of job 7 is unknown: squeue has not answered for 20 s"
     _says(run, JobPhase.RUNNING)
     assert _news(news) == "job 7 has started"
 
@@ -68,11 +68,11 @@ def test_a_job_that_runs_does_not_start_again(run: Run) -> None:
     _says(run, JobPhase.RUNNING, reason="ContainerCreating", text="its driver is being replaced: node n sets it up")
     assert _news(news) == "job 7: its driver is being replaced: node n sets it up"
     _says(run, JobPhase.RUNNING)
-    assert _news(news) == "job 7 goes on"
+    assert _news(news) == "job 7 continues"
     _says(run, JobPhase.UNKNOWN, text="it does not answer")
-    assert _news(news) == "it is not known what the cluster does with job 7: it does not answer"
+    assert _news(news) == "the state of job 7 is unknown: it does not answer"
     _says(run, JobPhase.RUNNING)
-    assert _news(news) == "job 7 goes on"
+    assert _news(news) == "job 7 continues"
 
 
 def test_a_controller_that_speaks_for_itself_needs_no_news(run: Run) -> None:
@@ -88,9 +88,9 @@ def test_a_job_that_has_begun_since_the_cluster_was_asked_goes_on(run: Run) -> N
     assert _news(news) == "job 7 is pending: other jobs come first"
     run.events.write_text("".join(f"{json.dumps(event)}\n" for event in _STARTED))
     _says(run, JobPhase.UNKNOWN, text="it does not answer")
-    assert _news(news) == "it is not known what the cluster does with job 7: it does not answer"
+    assert _news(news) == "the state of job 7 is unknown: it does not answer"
     _says(run, JobPhase.RUNNING)
-    assert _news(news) == "job 7 goes on"
+    assert _news(news) == "job 7 continues"
 
 
 def test_a_job_that_was_submitted_just_now_is_no_news(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

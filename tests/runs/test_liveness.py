@@ -15,23 +15,23 @@ from kedge.runs import controller_lock, liveness
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord
+from kedge.runs.liveness import JobPhase, SchedulerAnswer
 
 _asked: list[str] = []
 _says = [JobPhase.PENDING]
 
 
-def word(run: Run) -> SchedulerWord:
+def ask_scheduler(run: Run) -> SchedulerAnswer:
     """What the scheduler of these tests says."""
     _asked.append(run.id)
-    said = SchedulerWord(job="7", state=_says[0], checked=time.time())
-    liveness.write_word(run.cluster, said)
+    said = SchedulerAnswer(job="7", state=_says[0], checked=time.time())
+    liveness.write_answer(run.cluster, said)
     return said
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setitem(lazy_modules.LIVENESS, "test", f"{__name__}:word")
+    monkeypatch.setitem(lazy_modules.LIVENESS, "test", f"{__name__}:ask_scheduler")
     _asked.clear()
     _says[0] = JobPhase.PENDING
     run = Run(tmp_path)
@@ -101,7 +101,7 @@ def _said(run: Run, since: float, took: float = 0.0, state: JobPhase = JobPhase.
     """The scheduler has said the same since so many seconds ago, for the last time ten seconds ago."""
     now = time.time()
     run.cluster.write(
-        run.cluster.scheduler, SchedulerWord("7", state, checked=now - 10, since=now - since, took=took)._asdict()
+        run.cluster.scheduler, SchedulerAnswer("7", state, checked=now - 10, since=now - since, took=took)._asdict()
     )
 
 
@@ -118,19 +118,19 @@ def test_it_is_asked_less_often_while_it_says_the_same_or_is_slow(
 
 def test_it_is_asked_every_half_minute_at_least(run: Run) -> None:
     now = time.time()
-    word = SchedulerWord("7", JobPhase.PENDING, checked=now - 31, since=now - 1e6, took=20.0)
-    run.cluster.write(run.cluster.scheduler, word._asdict())
+    answer = SchedulerAnswer("7", JobPhase.PENDING, checked=now - 31, since=now - 1e6, took=20.0)
+    run.cluster.write(run.cluster.scheduler, answer._asdict())
     assert liveness.is_controlled(run)
     assert _asked
 
 
 def test_what_is_new_is_asked_for_often_again(run: Run) -> None:
     _said(run, 3600.0)
-    liveness.write_word(run.cluster, SchedulerWord("7", JobPhase.PENDING, "Priority", checked=time.time()))
-    assert liveness.last_word(run.cluster).cached_sec == liveness.CACHED_SEC
+    liveness.write_answer(run.cluster, SchedulerAnswer("7", JobPhase.PENDING, "Priority", checked=time.time()))
+    assert liveness.last_answer(run.cluster).cached_sec == liveness.CACHED_SEC
     _said(run, 3600.0)
-    liveness.write_word(run.cluster, SchedulerWord("7", JobPhase.PENDING, checked=time.time()))
-    assert liveness.last_word(run.cluster).cached_sec == liveness.LONGEST_CACHED_SEC
+    liveness.write_answer(run.cluster, SchedulerAnswer("7", JobPhase.PENDING, checked=time.time()))
+    assert liveness.last_answer(run.cluster).cached_sec == liveness.LONGEST_CACHED_SEC
 
 
 def test_a_recorded_end_is_the_end(run: Run) -> None:
@@ -146,7 +146,7 @@ def test_a_recorded_end_is_the_end(run: Run) -> None:
 def test_a_damaged_answer_is_none(run: Run) -> None:
     for text in ("", "[]", '{"checked": "now"}', '{"job": 7}'):
         run.cluster.scheduler.write_text(text)
-        assert liveness.last_word(run.cluster) == SchedulerWord()
+        assert liveness.last_answer(run.cluster) == SchedulerAnswer()
 
 
 def test_the_files_are_private(run: Run) -> None:

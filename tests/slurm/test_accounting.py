@@ -61,7 +61,7 @@ def test_a_job_that_slurmctld_has_forgotten_is_explained(
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("account=vision", "the account 'vision' is none that root may use; there is only root"),
+        ("account=vision", "root may not use the account 'vision'; there is only root"),
         ("qos=high", "root may not use the qos 'high'; there is only normal"),
     ],
 )
@@ -102,6 +102,6 @@ def test_a_role_that_needs_too_much_memory(kedge_with_accounts: OnSlurm) -> None
     roles = {"worker": {"instances": 2, "resourcePerInstance": {"cpu": 1, "memoryMB": 200, "gpu": 0}}}
     said = kedge("run", kedge.job(EATS, roles=roles, extras=ONCE), code=1).stdout
     assert "host_oom_kill (permanent, sure)" in said
-    assert "MiB together, and had 400; Slurm then ends the whole role" in said
+    assert "MiB, above the limit of 400 MiB; Slurm then ends the whole role" in said
     assert "Ask for more host memory" in said
     assert [event["code"] for event in facts(kedge, "task-completed")] == [-1200, -1200]

@@ -19,8 +19,8 @@ def test_time_in_which_a_job_is_suspended_and_more_time_do_not_count(kedge: OnSl
     slurm.run("scontrol", "suspend", kedge.number(suspended))
     slurm.run("scontrol", "update", f"jobid={kedge.number(longer)}", "timelimit=30")
     said = kedge("stop", suspended, code=4).stderr
-    assert "cannot get the request now, because Slurm has suspended it" in said
-    assert f"scancel {kedge.number(suspended)} ends it at once" in said
+    assert "Slurm has suspended it; its tasks are paused until Slurm resumes it" in said
+    assert f"end it at once with scancel {kedge.number(suspended)}" in said
     wait_until(lambda: "Slurm has suspended it" in kedge("show", suspended).stdout, DEADLINE, "the word of Slurm")
     wait_until(lambda: moved(kedge, longer), DEADLINE, "the longer time")
     slurm.run("scontrol", "resume", kedge.number(suspended))
@@ -34,4 +34,4 @@ def test_time_in_which_a_job_is_suspended_and_more_time_do_not_count(kedge: OnSl
 
 def moved(kedge: OnSlurm, run: str) -> bool:
     """Whether the run says that its allocation lasts longer than it had thought."""
-    return "Slurm has moved the end of the allocation" in (kedge.jobs / run / EVENTS_FILE).read_text()
+    return "the end of the allocation has changed" in (kedge.jobs / run / EVENTS_FILE).read_text()

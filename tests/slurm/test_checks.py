@@ -132,8 +132,8 @@ def test_a_cluster_that_tells_users_nothing_of_its_nodes(private: SlurmCluster) 
 @pytest.mark.parametrize(
     ("limit", "own", "message"),
     [
-        ("State=INACTIVE", role(1, 1, 100), r"the partition own takes no jobs \(inactive\)"),
-        ("State=DRAIN", role(1, 1, 100), r"the partition own takes no new jobs \(drain\)"),
+        ("State=INACTIVE", role(1, 1, 100), r"the partition own accepts no jobs \(inactive\)"),
+        ("State=DRAIN", role(1, 1, 100), r"the partition own accepts no new jobs \(drain\)"),
         ("MaxCPUsPerNode=8", role(1, 9, 100), "9 cores, but no node of the partition own has more than 8"),
         ("MaxMemPerNode=500", role(1, 1, 501), "501 MiB of memory, but no node of the partition own has more than 500"),
         ("MaxNodes=1", role(65, 1, 100), "65 tasks must run at once, but the partition own can hold at most 64"),
@@ -155,7 +155,7 @@ def test_a_slurmctld_that_is_down_is_said(slurm: SlurmCluster, monkeypatch: pyte
     other = [line if not line.startswith("SlurmctldPort=") else "SlurmctldPort=9" for line in lines]
     (tmp_path / "slurm.conf").write_text("\n".join([*other, "MessageTimeout=2", ""]).replace("MessageTimeout=10\n", ""))
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
-    with pytest.raises(CannotRun, match=r"\(slurmctld\) does not answer; scontrol ping tells more"):
+    with pytest.raises(CannotRun, match=r"\(slurmctld\) does not answer; check it with scontrol ping"):
         check(role(1, 1, 100))
 
 

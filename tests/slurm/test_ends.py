@@ -127,7 +127,7 @@ def test_a_node_that_is_started_again_has_lost_its_task(kedge: OnSlurm, slurm: S
     assert "node_failure; not retried: its allocation has lost n2" in said
     lost = next(event for event in facts(kedge, "task-completed") if event["index"] == 1)
     assert lost["code"] == -1001
-    assert "the node was started again" in lost["message"]
+    assert "the node was rebooted" in lost["message"]
     assert kedge.leftovers(lost="worker-1") == []
 
 

@@ -100,8 +100,8 @@ def test_a_machine_that_cannot_ask_slurm_says_so(kedge: OnSlurm, slurm: SlurmClu
     waiting = kedge("run", "-d", kedge.job(GENTLE)).stdout.strip()
     for args in (("ps",), ("logs", waiting)):
         wait_until(
-            lambda args=args: "is not known: there is no squeue on PATH" in kedge(*args, **nowhere).stderr, TIMEOUT
+            lambda args=args: "is unknown: there is no squeue on PATH" in kedge(*args, **nowhere).stderr, TIMEOUT
         )  # type: ignore[misc]
-    assert "not known" in kedge("ps", **nowhere).stdout
+    assert "state unknown" in kedge("ps", **nowhere).stdout
     assert "there is no squeue on PATH" in kedge("stop", waiting, code=4, **nowhere).stderr
     assert kedge("stop", waiting).stdout == f"{waiting} stopped\n"

@@ -98,7 +98,7 @@ def _nearest(name: str) -> str | None:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="kedge", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Run deep-learning jobs from one file, with the same meaning everywhere."""
+    """Run deep-learning jobs from one file: on this machine, on Slurm or on Kubernetes."""
 
 
 def main() -> None:

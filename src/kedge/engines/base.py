@@ -293,14 +293,15 @@ class HeldInQueue(NamedTuple):
 
 
 class TaskUnreachable(NamedTuple):
-    """A task has not been heard of for a while; `text` says since when and where it was. That is no end."""
+    """The agent of a task has been silent for a while; `text` says for how long, and where the task was. It has not
+    ended."""
 
     task: Task
     text: str
 
 
 class TaskReachable(NamedTuple):
-    """A task that was unreachable has been heard of."""
+    """The agent of an unreachable task has sent something again."""
 
     task: Task
 

@@ -30,7 +30,7 @@ ACK = "ack"  # {"ack": the last seq that has been processed}
 REFUSED = "refused"  # {"error": text, "final": bool}: final means that this agent is not wanted any more
 RESERVE = "reserve"  # {"ports": {label: count}}, and "code": OfferedCode where the agent is to fetch it before
 CODE = "code"  # {"offset", "size": of the whole archive} and bytes
-START = "start"  # {"task_attempt", "spec", "peers", "secrets": {"document", "texts"}|null}: the gate
+START = "start"  # {"task_attempt", "spec", "peers", "secrets": {"document", "texts"}|null}: the task attempt may start
 CONTROL = "control"  # {"task_attempt", "what": one of CONTROLS}
 FINISH = "finish"  # {}: the job attempt is over for this task: the agent cleans up and exits
 # {"task_attempt", "files": {path: {"size", "fingerprint"}}, "complete": END, too}: what is stored, see link/mirroring

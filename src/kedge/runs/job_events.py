@@ -43,8 +43,8 @@ class JobEvent(StrEnum):
     # role, index, text: why a task that was launched does not run yet; null: it does, or will in a moment
     TASK_WAITING = "task-waiting"
     TIME_STOOD_STILL = "time-stood-still"  # waited_sec: a queue held all tasks so long, which counts for no time limit
-    TASK_UNREACHABLE = "task-unreachable"  # role, index, text: it has not been heard of, which is no end
-    TASK_REACHABLE = "task-reachable"  # role, index: it has been heard of again
+    TASK_UNREACHABLE = "task-unreachable"  # role, index, text: its agent is silent; it has not ended
+    TASK_REACHABLE = "task-reachable"  # role, index: its agent has sent something again
     # state, job: its number there, why: the scheduler's term, text: the same in words, until: its expected start, or
     # empty, before: the last state that was known. Only viewers see it: it is not recorded
     SCHEDULER_SAID = "scheduler-said"

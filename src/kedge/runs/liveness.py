@@ -1,4 +1,4 @@
-"""Whether anything controls a run: the one question behind every status.
+"""Whether a controller of the run is alive: every status depends on this.
 
 On one machine the controller holds a lock. In a cluster it may be anywhere, or not have started yet: it lives while its
 heartbeat is fresh, and otherwise the scheduler decides. A scheduler that does not answer has not said that the job is
@@ -41,7 +41,7 @@ class RunHasEnded(CannotRun):
 
 
 class JobPhase(StrEnum):
-    """What the scheduler says of a job."""
+    """The state of a job, as its scheduler reports it."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -49,12 +49,12 @@ class JobPhase(StrEnum):
     UNKNOWN = "unknown"  # it did not answer
 
 
-class SchedulerWord(NamedTuple):
-    """What the scheduler said last about the job of a run, and when (seconds since 1970).
+class SchedulerAnswer(NamedTuple):
+    """The scheduler's last answer about the job of a run, and when it came (seconds since 1970).
 
     `job` is its id there, `reason` why it has to wait, in the scheduler's own term, and `text` the same in words.
-    `start` is when it may start, as the scheduler estimates, in the format of events. It says the same `since` that
-    time, and has taken `took` seconds to say so.
+    `start` is when it may start, as the scheduler estimates, in the format of events. `since` is when it gave this
+    answer first, and `took` how many seconds it needed to answer.
     """
 
     job: str = ""
@@ -83,7 +83,7 @@ def is_controlled(run: Run) -> bool:
         return is_held(run.lock)
     if _is_over(run, files):
         return False
-    return is_fresh(files) or is_submitted_now(run) or word(run).state != JobPhase.GONE
+    return is_fresh(files) or is_submitted_now(run) or ask_scheduler(run).state != JobPhase.GONE
 
 
 def is_submitted_now(run: Run) -> bool:
@@ -94,35 +94,35 @@ def is_submitted_now(run: Run) -> bool:
         return False
 
 
-def word(run: Run) -> SchedulerWord:
-    """What the scheduler says of a run in a cluster. All viewers together ask it every CACHED_SEC seconds at most, and
-    less and less often while nothing changes."""
+def ask_scheduler(run: Run) -> SchedulerAnswer:
+    """The state of the run's job, asked of its scheduler. All viewers together ask it every CACHED_SEC seconds at most,
+    and less and less often while nothing changes."""
     files = run.cluster
-    last = last_word(files)
+    last = last_answer(files)
     if 0 <= time.time() - last.checked < last.cached_sec and last.state != JobPhase.GONE:
         return last
     try:
         engine = files.object(files.job).get("engine") or run.info().engine
     except InputError:  # it was not made to its end, and so not submitted
-        return SchedulerWord(state=JobPhase.GONE)
+        return SchedulerAnswer(state=JobPhase.GONE)
     if engine not in LIVENESS:
         return last
-    found: SchedulerWord = load_place(LIVENESS[engine])(run)
+    found: SchedulerAnswer = load_place(LIVENESS[engine])(run)
     return found
 
 
-def last_word(files: ClusterFiles) -> SchedulerWord:
-    """What was written last about what the scheduler said."""
+def last_answer(files: ClusterFiles) -> SchedulerAnswer:
+    """The last answer that was written."""
     try:
-        found = named(SchedulerWord, files.object(files.scheduler))
+        found = named(SchedulerAnswer, files.object(files.scheduler))
     except ValueError:
-        return SchedulerWord()
-    return found if fits(found, SchedulerWord) else SchedulerWord()
+        return SchedulerAnswer()
+    return found if fits(found, SchedulerAnswer) else SchedulerAnswer()
 
 
-def write_word(files: ClusterFiles, said: SchedulerWord) -> None:
-    """Keep what the scheduler said for other commands, of which several may do this at once."""
-    last = last_word(files)
+def write_answer(files: ClusterFiles, said: SchedulerAnswer) -> None:
+    """Keep an answer for other commands, of which several may do this at once."""
+    last = last_answer(files)
     is_same = last.since and (last.job, last.state, last.reason) == (said.job, said.state, said.reason)
     said = said._replace(since=last.since if is_same else said.checked)
     with suppress(OSError):
@@ -130,7 +130,7 @@ def write_word(files: ClusterFiles, said: SchedulerWord) -> None:
 
 
 def is_fresh(files: ClusterFiles) -> bool:
-    """Whether the controller has given a sign of life a short time ago.
+    """Whether the controller has written its heartbeat a short time ago.
 
     The clocks of this machine, of the controller's and of the file server may differ, so the newer one of the written
     time and the file's own counts. A heartbeat from the future proves nothing: the scheduler is asked.
@@ -140,7 +140,7 @@ def is_fresh(files: ClusterFiles) -> bool:
 
 
 def silent_sec(files: ClusterFiles) -> float:
-    """For how long the controller has given no sign of life; 0 if that is not known."""
+    """For how long the controller has been silent; 0 if that is not known."""
     return max(0.0, time.time() - max(_signs(files), default=math.inf))
 
 

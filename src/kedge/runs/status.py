@@ -45,7 +45,7 @@ class TaskStatus:
     """One task in the latest job attempt. `attempts` counts its launches in that attempt, `tries` those in the whole
     run. `code` is the container's exit code, `exit_code` that of the user's command. `started` and `ended` are times of
     the latest task attempt in the format of events; `reason` and `message` are those of its Report. In a cluster,
-    `node` is where the latest attempt runs or ran; `unreachable` says since when it has not been heard of, if so;
+    `node` is where the latest attempt runs or ran; `unreachable` says for how long its agent has been silent, if so;
     `waits_for` is why an attempt that was launched does not run yet: empty if that is not known, None if it does."""
 
     role: str
@@ -73,7 +73,7 @@ class JobStatus:
     the root cause of the latest failed attempt; `notes` are what else a user should know; `left` names processes that
     cannot be ended. In a cluster, `cluster_job` is the job's number there; while that, or what all its tasks need, has
     to wait, `pending` says why, and `expected_start` when the cluster expects to start it, if it does; `unanswered` is
-    why it is not known what the cluster does with it."""
+    why its state in the cluster is unknown."""
 
     state: State
     attempt: int
@@ -109,7 +109,7 @@ def read(run: Run) -> JobStatus:
     held = liveness.is_controlled(run)
     status = fold(logs.read(run.events))
     if run.cluster.exists:
-        status = _with_word(run, status)
+        status = _with_answer(run, status)
     if held:
         return status
     if damage := _damage(run, status):
@@ -121,30 +121,30 @@ def read(run: Run) -> JobStatus:
     )
 
 
-def _with_word(run: Run, status: JobStatus) -> JobStatus:
-    """The status with what the scheduler of a cluster says, unless the controller speaks for itself."""
-    word = liveness.last_word(run.cluster)
-    job = word.job or run.cluster.object(run.cluster.job).get("job")  # nobody may have asked yet
+def _with_answer(run: Run, status: JobStatus) -> JobStatus:
+    """The status with what the scheduler of a cluster reports, unless the controller itself does."""
+    answer = liveness.last_answer(run.cluster)
+    job = answer.job or run.cluster.object(run.cluster.job).get("job")  # nobody may have asked yet
     status = replace(status, cluster_job=str(job) if job else None)
     if status.state in FINAL or liveness.is_fresh(run.cluster):
         return status
-    if word.state == JobPhase.PENDING:
-        return replace(status, pending=word.text or word.reason, expected_start=word.start or None)
-    if word.state == JobPhase.RUNNING:
-        return replace(status, notes=(*status.notes, *_of_running(run, word.text)))
-    if word.state == JobPhase.UNKNOWN and word.text:
-        note = f"what the cluster does with it is not known: {word.text}"
-        return replace(status, notes=(*status.notes, note), unanswered=word.text)
+    if answer.state == JobPhase.PENDING:
+        return replace(status, pending=answer.text or answer.reason, expected_start=answer.start or None)
+    if answer.state == JobPhase.RUNNING:
+        return replace(status, notes=(*status.notes, *_of_running(run, answer.text)))
+    if answer.state == JobPhase.UNKNOWN and answer.text:
+        note = f"its state in the cluster is unknown: {answer.text}"
+        return replace(status, notes=(*status.notes, note), unanswered=answer.text)
     return status
 
 
 def _of_running(run: Run, text: str) -> Iterator[str]:
-    """What a user should know of a job that has its allocation, but whose controller does not speak for itself."""
+    """What a user should know of a job that has its allocation, but whose controller is silent."""
     if text:
-        yield f"the cluster says of the job: {text}"
+        yield f"the state of the job in the cluster: {text}"
     elif silent := liveness.silent_sec(run.cluster):
         since = duration_text(round(silent))
-        yield f"its controller has given no sign of life for {since}; if its node is lost, that is found within minutes"
+        yield f"its controller has been silent for {since}; if its node has failed, that is noticed within minutes"
 
 
 def _damage(run: Run, status: JobStatus) -> str:

@@ -143,13 +143,10 @@ def test_the_barrier_names_who_is_missing_and_where(scene: ClusterScene) -> None
     outcome = scene.job(plan("true", 3), settings=ClusterSettings(barrier_sec=2.0, barrier_note_sec=0.5))
     assert (outcome.state, outcome.code) == (State.FAILED, -310)
     ends = {facts["index"]: facts for facts in scene.seen("task-completed")}
-    assert (
-        ends[1]["message"]
-        == "the tasks did not come together: after 2 s, 1 of 3 tasks is not there: w:1 has not reported"
-    )
+    assert ends[1]["message"] == "the tasks could not start: after 2 s, 1 of 3 tasks is not ready: w:1 has not reported"
     assert ends[0]["code"] == ends[2]["code"] == STOPPED_BY_COMPLETION
     notes = [each["text"] for each in scene.seen("note")]
-    assert re.fullmatch(r"after 0\.5 s, \d of 3 tasks (is|are) not there yet: .*w:[01] has not reported.*", notes[0])
+    assert re.fullmatch(r"after 0\.5 s, \d of 3 tasks (is|are) not ready yet: .*w:[01] has not reported.*", notes[0])
     assert len(notes) == len({note.partition(", ")[2] for note in notes}), "each says something new"
 
 
@@ -161,7 +158,7 @@ def test_the_barrier_fails_if_peers_could_not_reach_a_task(
     assert (outcome.state, outcome.code) == (State.FAILED, -310)
     ends = {facts["index"]: facts for facts in scene.seen("task-completed")}
     assert "it has no address that other nodes can reach" in ends[1]["message"]
-    assert "1 of 3 tasks is not there: w:1 on node " in ends[1]["message"]
+    assert "1 of 3 tasks is not ready: w:1 on node " in ends[1]["message"]
     assert ends[0]["code"] == ends[2]["code"] == STOPPED_BY_COMPLETION
 
 
@@ -193,6 +190,6 @@ def test_a_task_that_needs_more_than_a_message_holds_fails_with_words(scene: Clu
     outcome = scene.job(plan("true", 2))
     assert (outcome.state, outcome.code) == (State.FAILED, 1)
     (first, *_) = scene.seen("task-completed")
-    assert first["message"].endswith(": the values of secrets take 17.0 MiB, and 16 MiB are possible")
+    assert first["message"].endswith(": the values of secrets take 17.0 MiB; the limit is 16 MiB")
     assert outcome.judged.diagnosis
     assert "Put large values into files" in outcome.judged.diagnosis.remedy[0]

@@ -45,7 +45,7 @@ def controller(scene: ClusterScene, *args: str) -> subprocess.Popen[str]:
 def left(process: subprocess.Popen[str]) -> bool:
     """Whether it ends because of another one."""
     said = process.communicate(timeout=60)[1]
-    return process.returncode == 1 and "has taken over the run j-1; this one leaves" in said
+    return process.returncode == 1 and "has taken over the run j-1; this one exits" in said
 
 
 def succeeded(process: subprocess.Popen[str]) -> bool:
@@ -84,7 +84,7 @@ def test_the_older_controller_leaves(scene: ClusterScene, locks: str) -> None:
     go(scene)
     assert succeeded(new)
     check_end(scene)
-    told = [note for note in notes(scene) if "files cannot be locked from this node (No locks available)" in note]
+    told = [note for note in notes(scene) if "without file locks on this node (No locks available)" in note]
     assert len(told) == (2 if locks == "unlocked" else 0)
 
 
@@ -125,7 +125,7 @@ def test_one_that_does_not_see_the_claim_and_lives_keeps_the_run(scene: ClusterS
     old = first(scene, "0", "blind")
     new = controller(scene, "1")
     said = new.communicate(timeout=60)[1]
-    assert (new.returncode, f"pid {old.pid} on" in said, "does not give up the run" in said) == (1, True, True)
+    assert (new.returncode, f"pid {old.pid} on" in said, "still controls the run" in said) == (1, True, True)
     go(scene)
     assert succeeded(old)
     assert list(events.read(scene.run.events))[-1]["state"] == State.SUCCEEDED

@@ -31,7 +31,7 @@ def test_a_job_with_more_tasks_than_connections_are_possible_says_so_at_once(sce
     assert ended.returncode == EXIT_CANNOT_RUN, ended.stderr
     now = status.fold(events.read(scene.run.events))
     assert now.state == State.FAILED
-    assert "the controller of 40 tasks needs 88 open files, and may have 64 on the node " in (now.text or "")
+    assert "the controller of 40 tasks needs 88 open files, but its limit on the node " in (now.text or "")
     assert not scene.files.secrets.exists()
 
 

@@ -60,7 +60,7 @@ def test_a_note_names_one_of_those_that_wait_for_the_same() -> None:
         return f"pod job-a0-worker-{task.task_index} on node node{task.task_index % 2}: its container is being made"
 
     assert barrier.missing(members, whereabouts) == (
-        "6 of 6 tasks are not there yet: worker:0 has not reported (pod job-a0-worker-0 on node node0: its container "
+        "6 of 6 tasks are not ready yet: worker:0 has not reported (pod job-a0-worker-0 on node node0: its container "
         "is being made), and 4 more like it; worker:4: its disk is full"
     )
 

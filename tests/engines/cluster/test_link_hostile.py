@@ -393,5 +393,5 @@ def test_a_request_that_is_not_answered_is_not_made_again_at_another_address(rig
     owners = rig.server._owners
     monkeypatch.setattr(owners, "answer", lambda: owners._asked.clear() or [])
     (error,) = asked(rig, KEYS, addresses=["127.0.0.1", "127.0.0.2"], timeout_sec=0.5)
-    assert "has got the request, and has not said" in error
+    assert "received the request, but did not confirm it" in error
     assert rig.updates == [OwnerRequest("stop", "ada")]

@@ -24,7 +24,7 @@ def test_the_first_start_has_no_count() -> None:
 
 
 def test_outside_of_an_allocation() -> None:
-    with pytest.raises(CannotRun, match="not in an allocation of Slurm"):
+    with pytest.raises(CannotRun, match="not inside a Slurm allocation"):
         allocation.current({})
 
 

@@ -99,8 +99,8 @@ def test_what_a_user_may_use(options: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"account": "visoin"}, "the account 'visoin' is none that ada may use; did you mean 'vision'?"),
-        ({"account": "x"}, "the account 'x' is none that ada may use; there is only vision"),
+        ({"account": "visoin"}, "ada may not use the account 'visoin'; did you mean 'vision'?"),
+        ({"account": "x"}, "ada may not use the account 'x'; there is only vision"),
         ({"account": "speech"}, "ada may use the account 'speech' in gpu, not in the partition main"),
         ({"qos": "hihg"}, "ada may not use the qos 'hihg'; did you mean 'high'?"),
         (
@@ -115,7 +115,7 @@ def test_what_a_user_may_not_use(options: dict[str, str], message: str) -> None:
 
 def test_a_user_without_any_account() -> None:
     said = problem(Associations("bob", (), True), account="vision")
-    assert said == "bob has no account on this cluster, so 'vision' is none of theirs: ask its administrator"
+    assert said == "bob has no account on this cluster, so may not use 'vision': ask its administrator for one"
 
 
 def test_a_qos_that_is_not_enforced_or_not_listed() -> None:

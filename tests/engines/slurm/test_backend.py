@@ -127,7 +127,7 @@ def test_preempted_for_good(scene: SlurmScene) -> None:
         scene.step_says(due_to("PREEMPTION"))
         scene.end_step()
 
-    with pytest.raises(CannotRun, match="no other attempt of the job: its allocation is over"):
+    with pytest.raises(CannotRun, match="the job cannot be tried again: its allocation is over"):
         scene.in_allocation(plan(WAITS), preempt, QUICK)
     assert scene.codes() == {W0: -1003}
 
@@ -175,7 +175,10 @@ def test_a_step_with_too_much_memory_ends_alone(scene: SlurmScene) -> None:
     outcome = scene.in_allocation(plan(WAITS, 2), kill, QUICK)
     assert (outcome.state, outcome.code) == (State.FAILED, -1200)
     assert set(scene.codes().values()) == {-1200}
-    assert "its tasks on n1 used 610 MiB together, and had 200" in scene.seen("task-completed")[0]["message"]
+    assert (
+        "its tasks on n1 together used 610 MiB, above the limit of 200 MiB"
+        in scene.seen("task-completed")[0]["message"]
+    )
 
 
 def test_a_node_that_is_down_is_learned_from_slurm(scene: SlurmScene) -> None:
@@ -225,7 +228,7 @@ def test_slurm_has_given_the_allocation_more_time(scene: SlurmScene) -> None:
         (scene.run.job_dir / "go").touch()
 
     assert scene.in_allocation(plan(GOES_ON), go).state is State.SUCCEEDED
-    assert ["moved the end of the allocation" in facts["text"] for facts in scene.seen("note")] == [True]
+    assert ["the end of the allocation has changed" in facts["text"] for facts in scene.seen("note")] == [True]
 
 
 def test_slurm_has_shortened_the_time_of_the_allocation(scene: SlurmScene) -> None:
@@ -261,7 +264,10 @@ def test_slurm_gives_no_other_allocation(scene: SlurmScene) -> None:
 
 @pytest.mark.parametrize(
     ("may_requeue", "advice"),
-    [(False, "with --slurm requeue=true, Slurm gives a job another one"), (True, "has refused to queue the job again")],
+    [
+        (False, "with --slurm requeue=true, Slurm gives the job another allocation"),
+        (True, "has refused to requeue the job"),
+    ],
 )
 def test_no_attempt_begins_in_an_allocation_without_its_nodes(
     scene: SlurmScene, may_requeue: bool, advice: str

@@ -90,9 +90,9 @@ def test_what_fits(cluster: Cluster, plan: Plan, options: SlurmOptions) -> None:
     [
         (worker(), SlurmOptions(partition="gpus"), "there is no partition 'gpus'; did you mean 'gpu'?"),
         (worker(), SlurmOptions(partition="gpu,x"), "there is no partition 'x'; there are cpu, gpu, long, npu, old"),
-        (worker(), SlurmOptions(partition="long"), "the partition long takes no new jobs (drain): use another one"),
-        (worker(), SlurmOptions(partition="npu"), "takes only jobs in a reservation: add --slurm reservation=NAME"),
-        (worker(), SlurmOptions(partition="old"), "the partition old takes no jobs (inactive): use another one"),
+        (worker(), SlurmOptions(partition="long"), "the partition long accepts no new jobs (drain): use another one"),
+        (worker(), SlurmOptions(partition="npu"), "accepts only jobs with a reservation: add --slurm reservation=NAME"),
+        (worker(), SlurmOptions(partition="old"), "the partition old accepts no jobs (inactive): use another one"),
         (
             worker(), SlurmOptions(partition="npu", reservation="x", account="guest"),
             "the account 'guest' may not use the partition npu: use another one",
@@ -114,7 +114,7 @@ def test_what_fits(cluster: Cluster, plan: Plan, options: SlurmOptions) -> None:
         (worker(1, 1, 10, 1), SlurmOptions(), "1 GPU (gpu), but no node of the partition cpu has any:"),
         (
             worker(1, 1, 10, 5), SlurmOptions(partition="gpu", gres="gpu:a100"),
-            "asks for 5 GPUs (gpu:a100), but no node of the partition gpu has more than 4 (it has gpu, gpu:v100: see",
+            "asks for 5 GPUs (gpu:a100), but no node of the partition gpu has more than 4 (it has gpu, gpu:v100: set",
         ),
         (
             worker(1, 64, 10, 8), SlurmOptions(partition="gpu"),
@@ -129,11 +129,11 @@ def test_what_fits(cluster: Cluster, plan: Plan, options: SlurmOptions) -> None:
         (worker(), SlurmOptions(constraint="a10"), "partition cpu has the feature 'a10'; there are avx512, ib"),
         (
             planned({name: role(1, cpu, 10) for cpu, name in enumerate("abcd", 1)}), SlurmOptions(),
-            "the job's 4 roles differ in what they ask for, and Slurm gives each its own nodes, but the partition cpu "
+            "the job's 4 roles ask for different resources, so Slurm gives each its own nodes, but the partition cpu "
             "has only 3",
         ),
         (worker(1, 97), SlurmOptions(partition="cpu,gpu"), "more than 64: ask for less in resourcePerInstance, or use "
-                                                           "another partition (and 1 more partitions do not fit)"),
+                                                           "another partition (1 more partition does not fit either)"),
     ],
 )  # fmt: skip
 def test_what_can_never_run(cluster: Cluster, plan: Plan, options: SlurmOptions, message: str) -> None:
@@ -149,8 +149,8 @@ def test_a_time_limit_of_the_job_that_is_too_long_for_the_partition(cluster: Clu
         return planned({"worker": role(1, 1, 10)}, {"kedge": {"timeLimit": limit}})
 
     text = problem(limited("1h"), SlurmOptions())
-    assert "the limit of the partition cpu is 1 h, and the job asks for 1 h 3 min 30 s, its time limit" in text
-    assert "(extras.kedge.timeLimit) with 210 s to start, to stop and to report: set that limit to 56m or less" in text
+    assert "the limit of the partition cpu is 1 h, and the job asks for 1 h 3 min 30 s: its time limit" in text
+    assert "(extras.kedge.timeLimit) plus 210 s to start, stop and report. Set that limit to 56m or less" in text
     assert "or add --slurm time=60m" in text
     assert problem(limited("56m"), SlurmOptions()) == ""
     assert problem(limited("1h"), SlurmOptions(time="60m")) == ""
@@ -225,13 +225,13 @@ def test_a_slurmctld_that_does_not_answer(cluster: Cluster) -> None:
     cluster(sinfo=f"echo '{said}' >&2; exit 1")
     found = problem(worker(), SlurmOptions())
     assert said in found
-    assert "(slurmctld) does not answer; scontrol ping tells more" in found
+    assert "(slurmctld) does not answer; check it with scontrol ping" in found
 
 
 def test_a_slurm_that_cannot_be_asked_says_why(cluster: Cluster) -> None:
     cluster(scontrol="echo 'error: Munge encode failed' >&2; exit 1")
     found = problem(worker(), SlurmOptions())
-    assert found.startswith("Slurm cannot be asked what this cluster has: scontrol: Munge encode failed. What to do: ")
+    assert found.startswith("kedge cannot query this cluster: scontrol: Munge encode failed. What to do: ")
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_slurm_that_cannot_be_asked_says_why(cluster: Cluster) -> None:
             "error: get_addr_info: getaddrinfo() failed: Name or service not known: No error, attempt number -4\n"
             "error: get_addr_info: getaddrinfo() failed: Name or service not known: No error, attempt number 5\n"
             "error: Unable to establish control machine address",
-            "has: sinfo: Unable to establish control machine address. What to do: this machine does not know the host",
+            ": sinfo: Unable to establish control machine address. What to do: this machine does not know the host",
         ),
     ],
 )

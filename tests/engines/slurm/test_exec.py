@@ -123,7 +123,9 @@ def test_a_signal_before_there_is_a_step_ends_srun(running: Run, slurm: Path) ->
 def test_a_signal_ends_the_program_if_slurm_is_silent(running: Run, slurm: Path) -> None:
     code, out, err = terminated(running, slurm, silent=True)
     assert (code, out) == (1, "srun was ended\n")
-    assert err.startswith("kedge exec: Slurm passes no signal on, so the program is ended: squeue: Unable to contact")
+    assert err.startswith(
+        "kedge exec: Slurm cannot deliver the signal, so the program is ended: squeue: Unable to contact"
+    )
 
 
 def srun_that(slurm: Path, script: str) -> None:
@@ -171,7 +173,7 @@ def test_srun_has_a_deadline_for_the_start(running: Run, slurm: Path, monkeypatc
     monkeypatch.setattr(slurm_exec, "_START_SEC", 0.1)
     monkeypatch.setattr(slurm_exec, "_LOOK_SEC", 0.05)
     srun_that(slurm, f"echo $$ > {slurm}/pid; exec sleep 1000")
-    with pytest.raises(CannotRun, match=r"srun has had 0.1 s; try again"):
+    with pytest.raises(CannotRun, match=r"srun did not start it within 0.1 s; try again"):
         slurm_exec.run(running, _ATTEMPT, ExecRequest(("ls",)))
     assert not os.path.exists(f"/proc/{(slurm / 'pid').read_text().strip()}")
 
@@ -186,7 +188,7 @@ def test_the_job_of_another_user(running: Run, slurm: Path, monkeypatch: pytest.
 def test_a_task_that_has_ended_is_not_joined(running: Run) -> None:
     with EventLog(running.task("worker", 1, 0) / "events.jsonl") as log:
         log.append("finished", pid=4711)
-    with pytest.raises(CannotRun, match="worker:1 does not run"):
+    with pytest.raises(CannotRun, match="worker:1 is not running"):
         slurm_exec.run(running, _ATTEMPT, ExecRequest(("ls",)))
 
 

@@ -57,7 +57,7 @@ def _once_pending(then: Callable[[], object]) -> threading.Thread:
 
 
 def _is_pending(run: runs.Run) -> bool:
-    return liveness.last_word(run.cluster).state == JobPhase.PENDING
+    return liveness.last_answer(run.cluster).state == JobPhase.PENDING
 
 
 def test_a_pending_job_says_why(
@@ -126,11 +126,11 @@ def test_other_commands_say_that_slurm_does_not_answer(
     assert _run(job_file, detach=True) == 0
     (slurm / "silent").touch()
     ((run, _, _),) = runs.all_runs()
-    silence = "is not known: squeue: Unable to contact slurm controller"
+    silence = "is unknown: squeue: Unable to contact slurm controller"
     for command, arguments in ((logs.command, [run.id]), (show.command, [run.id]), (ps.command, [])):
         result = CliRunner().invoke(command, arguments)
         assert silence in f"{result.output}{''.join(capfd.readouterr())}"
-    assert "not known" in CliRunner().invoke(ps.command, []).stdout
+    assert "state unknown" in CliRunner().invoke(ps.command, []).stdout
 
 
 def test_a_job_in_the_background_is_its_id(

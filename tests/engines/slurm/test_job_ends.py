@@ -25,11 +25,11 @@ ROWS = {
     "BOOT_FAIL|0:0|n[1-2]|01:00:00": (_FAILED, -1001, "could not be started (Slurm job 7, node n[1-2])", _AGAIN),
     "LAUNCH_FAILED|0:0|n1|01:00:00": (_FAILED, -1001, "its nodes could not be started", _AGAIN),
     "RECONFIG_FAIL|0:0|n1|01:00:00": (_FAILED, -1001, "its nodes could not be started", _AGAIN),
-    "OUT_OF_MEMORY|0:125|n1|01:00:00": (_FAILED, -1200, "it ran out of memory", "ask for more of it (memoryMB)"),
+    "OUT_OF_MEMORY|0:125|n1|01:00:00": (_FAILED, -1200, "it ran out of memory", "ask for more memory (memoryMB)"),
     "PREEMPTED|0:0|n1|01:00:00": (_FAILED, -1003, "preempted by Slurm for another job", _AGAIN),
-    "REVOKED|0:0|None assigned|01:00:00": (_FAILED, None, "another cluster of the federation had it", "batch.log"),
-    "COMPLETED|0:0|n1|00:01:00": (_FAILED, None, "its controller ended and recorded no end", "batch.log"),
-    "FAILED|0:9|n1|00:01:00": (_FAILED, None, "its controller was ended by signal 9 and recorded no end", "batch.log"),
+    "REVOKED|0:0|None assigned|01:00:00": (_FAILED, None, "another cluster of the federation took it", "batch.log"),
+    "COMPLETED|0:0|n1|00:01:00": (_FAILED, None, "its controller ended without recording its end", "batch.log"),
+    "FAILED|0:9|n1|00:01:00": (_FAILED, None, "was ended by signal 9 without recording its end", "batch.log"),
     "FAILED|3:0|n1|00:01:00": (_FAILED, None, "its controller ended with exit code 3", "batch.log"),
 }  # fmt: skip
 # Of job_state_string in Slurm's source: base states, then flags. The phase of a run whose job squeue lists like this.
@@ -134,7 +134,7 @@ def test_nobody_knows_the_job(site: SlurmSite, tmp_path: Path) -> None:
     says(tmp_path, "sacct", "Slurm accounting storage is disabled", 1)
     found = job_ends.asked(site, "7")
     assert found == SlurmJobEnd()
-    assert "Slurm does not know the job any more" in job_ends.recorded(found, "7").text
+    assert "Slurm no longer knows the job" in job_ends.recorded(found, "7").text
 
 
 def test_silence_is_no_end(site: SlurmSite, tmp_path: Path) -> None:

@@ -27,14 +27,14 @@ def one(cpu: float = 1, gpu: int = 0) -> Plan:
 
 
 def test_processes_use_no_image_and_containers_do() -> None:
-    assert "the slurm engine uses no image here: tasks run as processes" in said(one())
+    assert "the slurm engine uses no images here: tasks run as processes" in said(one())
     assert "no image" not in said(one(), PYXIS) + said(one(), APPTAINER)
 
 
 def test_what_slurm_rounds_counts_and_separates() -> None:
     assert "fractions are rounded up: worker 2" in said(one(1.5))
     assert "rounded" not in said(one(2))
-    assert "each gets nodes of its own" in said(planned({"a": role(1, 1, 10), "b": role(1, 2, 10)}))
+    assert "each role gets its own nodes" in said(planned({"a": role(1, 1, 10), "b": role(1, 2, 10)}))
     assert "nodes of its own" not in said(planned({"a": role(1, 1, 10), "b": role(5, 1, 10)}))
     assert "not by their memory" in said(one(), SlurmOptions(exclusive=True))
     assert "Slurm counts npu by node, so each node runs one task of worker" in said(one(1, 2), SlurmOptions(gres="npu"))
@@ -43,7 +43,7 @@ def test_what_slurm_rounds_counts_and_separates() -> None:
 
 def test_variables_of_sbatch_have_no_effect() -> None:
     found = said(one(), SBATCH_PARTITION="gpu", SLURM_CONF="/x")
-    assert "SBATCH_PARTITION of your environment has no effect; use --slurm partition=…" in found
+    assert "SBATCH_PARTITION in your environment has no effect; use --slurm partition=…" in found
     assert "SLURM_CONF" not in found
 
 
@@ -53,7 +53,7 @@ def test_what_containers_do_not_get() -> None:
     found = said(replace(plan, roles=(changed,)), APPTAINER)
     assert "Apptainer does not get the credentials of the image of worker" in found
     assert "shmMB has no effect with Apptainer" in found
-    assert "Apptainer gives containers no further capabilities" in found
+    assert "Apptainer cannot add capabilities to containers" in found
 
 
 def test_storages_are_links_of_processes_and_mounts_of_containers() -> None:
@@ -70,5 +70,5 @@ def test_storages_that_tasks_cannot_have() -> None:
     for path in ("/a:b", "/a,b"):
         odd = replace(one(), mounts=(Mount("data", path, folder="/lustre"),))
         notes.check_storages(odd, BARE)
-        with pytest.raises(CannotRun, match="pyxis takes no path with a colon or a comma, such as /a"):
+        with pytest.raises(CannotRun, match="pyxis accepts no path with a colon or a comma, such as /a"):
             notes.check_storages(odd, PYXIS)

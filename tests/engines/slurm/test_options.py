@@ -104,9 +104,9 @@ def test_options_for_slurm_need_the_engine(chosen: Choose) -> None:
         (
             {"time": "10"},
             "time of the slurm engine (--slurm time, extras.slurm.time or engines.slurm.time): 10 has no unit. "
-            "To Slurm it would mean minutes, to kedge seconds; write 10m or 10s",
+            "Slurm would take it as minutes, kedge as seconds; write 10m or 10s",
         ),
-        ({"time": "0m"}, "0m is no time; leave it out for the usual one"),
+        ({"time": "0m"}, "0m is not a time limit; leave it out for the default"),
         ({"partition": "a\n#SBATCH --uid=0"}, "--slurm partition of the slurm engine: 'a\\n#SBATCH --uid=0' is not"),
         ({"constraint": "a b"}, "'a b' is not an expression of features"),
         ({"gres": "gpu:4"}, "'gpu:4' is not the name of GPUs; write gpu, or a name and a type such as gpu:a100"),

@@ -18,7 +18,7 @@ from kedge.engines.slurm import job_states, pending_reasons
         ),
         ("BeginTime", "its earliest start is in the future"),
         ("Dependency", "waits for another job"),
-        ("JobHeldUser", "you hold it; scontrol release JOB lets it start"),
+        ("JobHeldUser", "it is held by its user; scontrol release JOB lets it start"),
         ("JobHeldAdmin", "an administrator holds it"),
         ("Licenses", "waits for a license; scontrol show licenses"),
         ("Reservation", "waits for its reservation to begin"),

@@ -75,7 +75,9 @@ def test_a_stranger_at_the_address_gets_nothing(submitted: Submitted, listener: 
     keys = LinkKeys.from_json(files.read(files.link))
     files.write(files.link, keys._replace(owner="00").to_json())
     (slurm / "silent").touch()
-    with pytest.raises(CannotRun, match=r"goes on: the controller refuses: .*Unable to contact slurm controller"):
+    with pytest.raises(
+        CannotRun, match=r"which continues: the controller refuses: .*Unable to contact slurm controller"
+    ):
         runs.forward(submitted.run, RELEASE)
     assert listener.heard == []
 
@@ -86,7 +88,7 @@ def test_a_stop_that_the_controller_may_have_counted_is_not_made_again_by_slurm(
     """Two of them would be a kill. A kill is asked for by all means."""
     monkeypatch.setattr(requests, "_LINK_SEC", 0.5)
     monkeypatch.setattr(listener.server._owners, "answer", list)
-    with pytest.raises(CannotRun, match="has got the request"):
+    with pytest.raises(CannotRun, match="received the request"):
         runs.stop(submitted.run)
     assert listener.heard == [("stop", "")]
     assert "scancel" not in (slurm / "calls").read_text()
@@ -121,7 +123,7 @@ def test_another_users_job_is_asked_for_by_its_owner(
     calls.unlink()
     (note,) = runs.stop(submitted.run)
     assert note.startswith("the controller of this run cannot be reached")
-    assert note.endswith("Slurm passes the request on")
+    assert note.endswith("the request was sent by scancel instead")
     assert f"--user={owner} " in calls.read_text()
     assert "scancel --batch --signal=TERM 1" in calls.read_text()
 
@@ -129,5 +131,5 @@ def test_another_users_job_is_asked_for_by_its_owner(
 def test_a_job_that_slurm_does_not_list_is_not_taken_for_stopped(submitted: Submitted, unlinked: Path) -> None:
     """A site may hide the jobs of others."""
     (unlinked / "bin" / "squeue").write_text("#!/bin/sh\n")
-    with pytest.raises(CannotRun, match=r"and goes on: the controller .* does not list its job"):
+    with pytest.raises(CannotRun, match=r"which continues: the controller .* does not list its job"):
         runs.stop(submitted.run)

@@ -129,13 +129,13 @@ slurmstepd-n1: error: StepId=1.0 exceeded memory limit (568471552 > 419430400), 
 srun: error: n1: task 0: Killed
 """)
     assert found.cause == GoneKind.OUT_OF_MEMORY
-    text = "its tasks on n1 used 581 MiB together, and had 400; Slurm then ends the whole role"
+    text = "its tasks on n1 together used 581 MiB, above the limit of 400 MiB; Slurm then ends the whole role"
     assert found.cause_text == text
 
 
 def test_slurm_says_which_node_only_where_one_machine_has_several() -> None:
     found = facts("slurmstepd: error: StepId=1.0 exceeded memory limit (2097152 > 1048576), being killed")
-    assert found.cause_text.startswith("its tasks on one node used 2 MiB together, and had 1;")
+    assert found.cause_text.startswith("its tasks on one node together used 2 MiB, above the limit of 1 MiB;")
 
 
 def test_a_program_that_is_not_on_the_node() -> None:

@@ -197,7 +197,7 @@ def test_a_killed_task_ends_alone(rig: Rig) -> None:
     steps.poll()
     assert len(rig.ended) == 1
     assert rig.cancelled == ["7.0"]
-    assert rig.said == ["worker:1 cannot be ended alone, so that all tasks of worker are ended"]
+    assert rig.said == ["worker:1 could not be killed alone, so all tasks of worker are killed"]
 
 
 def test_a_task_that_has_gone_is_not_killed(rig: Rig) -> None:
@@ -348,7 +348,7 @@ def test_a_node_that_was_started_again(rig: Rig) -> None:
     steps.told({"n1": NodeFacts(False, steps.running[0].started - 0.9)})  # told in whole seconds
     found = collect(steps, lambda found: len(found) == 2)
     assert {gone.reason for gone in found} == {GoneKind.NODE_LOST}
-    assert "was started again" in found[0].text
+    assert "was rebooted" in found[0].text
     assert steps.restarted_nodes == steps.lost_nodes == {"n1"}
 
 

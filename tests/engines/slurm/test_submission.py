@@ -38,7 +38,7 @@ echo '{{"time": "{_TIME}", "event": "job-completed", "state": "succeeded", "code
 
 
 def _phase(submitted: Submitted) -> str:
-    return liveness.word(submitted.run).state
+    return liveness.ask_scheduler(submitted.run).state
 
 
 def test_a_run_goes_to_slurm_and_ends(submitted: Submitted, slurm: Path, controller: Callable[[str], None]) -> None:
@@ -98,9 +98,9 @@ def test_only_this_user_reads_the_orders(submitted: Submitted, slurm: Path) -> N
 def test_a_pending_run_has_a_reason_and_a_start(submitted: Submitted, slurm: Path) -> None:
     (slurm / "hold").write_text("Resources")
     submission.start(submitted)
-    word = liveness.word(submitted.run)
-    assert (word.state, word.reason, word.job) == (JobPhase.PENDING, "Resources", "1")
-    assert word.start.startswith("2030-01-0")
+    answer = liveness.ask_scheduler(submitted.run)
+    assert (answer.state, answer.reason, answer.job) == (JobPhase.PENDING, "Resources", "1")
+    assert answer.start.startswith("2030-01-0")
     assert liveness.is_controlled(submitted.run)
 
 
@@ -124,11 +124,11 @@ def test_a_refused_run_leaves_nothing(submitted: Submitted, slurm: Path) -> None
         ("Required partition not available (inactive or drain)", "name another partition"),
         ("Requested GRES option unsupported by configured SelectType plugin", "only with SelectType=select/cons_tres"),
         ("Invalid license specification", "in engines.slurm.sbatch of the site's file"),
-        ("Job violates accounting/QOS policy (job submit limit, user's size)", "it is more than your account may use"),
+        ("Job violates accounting/QOS policy (job submit limit, user's size)", "exceeds a limit of your account"),
         ("Requested time limit is invalid (missing or exceeds some limit)", "ask for less with --slurm time"),
         ("Access denied to requested reservation", "check --slurm reservation"),
-        ("System submissions disabled", "takes no jobs now"),
-        ("Incompatible versions of client and server code", "different versions of Slurm"),
+        ("System submissions disabled", "accepts no jobs now"),
+        ("Incompatible versions of client and server code", "do not fit the cluster's version of Slurm"),
     ],
 )  # fmt: skip
 def test_what_to_change(submitted: Submitted, slurm: Path, said: str, advice: str) -> None:
@@ -185,7 +185,7 @@ def test_a_submission_that_never_reached_slurm_ends(submitted: Submitted, slurm:
     assert liveness.is_controlled(submitted.run)
     submitted.controller.close()
     now = status.read(submitted.run)
-    assert (now.state, now.text) == (State.FAILED, "its submission was interrupted before Slurm had it")
+    assert (now.state, now.text) == (State.FAILED, "its submission was interrupted before Slurm accepted it")
 
 
 @pytest.mark.parametrize("written", [False, True])
@@ -213,9 +213,21 @@ def test_a_stop_ends_no_run_that_is_being_submitted(submitted: Submitted, slurm:
         ("NODE_FAIL", True, State.FAILED, -1001, "the node of the job's controller has failed .*node n1"),
         ("OUT_OF_MEMORY", False, State.FAILED, -1200, "ran out of memory"),
         ("PREEMPTED", True, State.FAILED, -1003, "preempted by Slurm"),
-        ("FAILED", False, State.FAILED, None, "its controller ended with exit code 3 and recorded no end"),
-        ("FAILED", True, State.FAILED, None, "its controller was ended by signal 9 and recorded no end"),
-        ("FORGOTTEN", False, State.FAILED, None, "Slurm does not know the job any more"),
+        (
+            "FAILED",
+            False,
+            State.FAILED,
+            None,
+            "its controller ended with exit code 3 without recording its end",
+        ),
+        (
+            "FAILED",
+            True,
+            State.FAILED,
+            None,
+            "its controller was ended by signal 9 without recording its end",
+        ),
+        ("FORGOTTEN", False, State.FAILED, None, "Slurm no longer knows the job"),
     ],
 )
 def test_an_end_that_the_job_did_not_record(
@@ -262,10 +274,10 @@ def test_a_slurm_that_does_not_answer_ends_nothing(submitted: Submitted, slurm: 
     submission.start(submitted)
     (slurm / "silent").touch()
     assert liveness.is_controlled(submitted.run)
-    word = liveness.last_word(submitted.run.cluster)
-    assert word.state == JobPhase.UNKNOWN
-    assert "Unable to contact slurm controller" in word.text
-    assert word.job == "1", "without it, whoever follows the run is told nothing"
+    answer = liveness.last_answer(submitted.run.cluster)
+    assert answer.state == JobPhase.UNKNOWN
+    assert "Unable to contact slurm controller" in answer.text
+    assert answer.job == "1", "without it, whoever follows the run is told nothing"
     (slurm / "silent").unlink()
     assert _phase(submitted) == JobPhase.PENDING
 
@@ -282,7 +294,7 @@ def test_the_silence_of_a_running_jobs_controller_is_said(submitted: Submitted, 
     heartbeat.write_text(json.dumps({"time": then}))
     os.utime(heartbeat, (then, then))
     (note,) = status.read(submitted.run).notes
-    assert re.match(r"its controller has given no sign of life for 10 min.*; if its node is lost", note)
+    assert re.match(r"its controller has been silent for 10 min.*; if its node has failed", note)
 
 
 def test_many_runs_are_one_question(
@@ -347,5 +359,5 @@ def test_without_a_link_slurm_passes_a_stop_on(
     submission.start(submitted)
     wait_until((submitted.run.path / "up").exists, _DEADLINE)
     notes = runs.stop(submitted.run)
-    assert "Slurm passes the request on" in notes[0]
+    assert "the request was sent by scancel instead" in notes[0]
     wait_until((submitted.run.path / "got").exists, _DEADLINE)

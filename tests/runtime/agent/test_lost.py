@@ -204,7 +204,7 @@ OPTIONS = ["--index-variable", "INDEX", "--node-variable", "NODE"]
         (["--index-variable"], "", "usage: "),
         ([], "", "usage: "),
         ([*OPTIONS, "--else", "1"], "", "unknown option --else 1"),
-        (OPTIONS, "", "nothing has come on stdin"),
+        (OPTIONS, "", "stdin is empty"),
         (OPTIONS, "[]", "the line on stdin does not hold the orders of an agent"),
     ],
 )

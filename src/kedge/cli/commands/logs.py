@@ -74,7 +74,7 @@ def command(
     if why := pending(now):
         print_notes(f"{run.id} is pending: {why}")
     elif now.unanswered:
-        print_notes(f"what the cluster does with {run.id} is not known: {now.unanswered}")
+        print_notes(f"the state of {run.id} in the cluster is unknown: {now.unanswered}")
     lines = LineRange(since, until, tail)
     write: Write = partial(print_lines_as_json, stream=stream)
     if not as_json:

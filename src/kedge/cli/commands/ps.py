@@ -45,7 +45,7 @@ def command(show_all: bool, engine: str | None, as_json: bool) -> None:
     else:
         show(_table(shown))
         for why in sorted({now.unanswered for _, now in shown if now.unanswered}):
-            print_notes(f"what the cluster does is not known: {why}")
+            print_notes(f"the state of jobs in the cluster is unknown: {why}")
         if older := len(found) - len(shown):
             click.echo(f"{older} older not shown; see kedge ps --all", err=True)
 
@@ -90,12 +90,12 @@ def _state(now: JobStatus) -> str:
 
 
 def _cause(now: JobStatus) -> str:
-    """The cause, or `not recognised`, the wording of `kedge show`; why a job in a cluster is pending, or that the
-    cluster does not say what it does with it; which tasks are unreachable."""
+    """The cause, or `not recognised`, the wording of `kedge show`; why a job in a cluster is pending, or that its state
+    there is unknown; which tasks are unreachable."""
     if why := pending(now):
         return why
     if now.unanswered is not None:
-        return "not known"
+        return "state unknown"
     if unreachable := [f"{task.role}:{task.index}" for task in now.tasks if task.unreachable is not None]:
         more = f" and {len(unreachable) - 1} more" if len(unreachable) > 1 else ""
         return f"{unreachable[0]}{more} unreachable"

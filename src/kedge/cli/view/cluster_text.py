@@ -1,4 +1,4 @@
-"""What a cluster says about a job that waits there, for people."""
+"""The state of a job in a cluster, for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from kedge.runs.events import Event
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord, has_begun, is_fresh, last_word
+from kedge.runs.liveness import JobPhase, SchedulerAnswer, has_begun, is_fresh, last_answer
 from kedge.runs.status import JobStatus
 from kedge.terminal_text import one_line
 
@@ -40,11 +40,11 @@ def scheduler_text(event: Event) -> str | None:
         case JobPhase.PENDING:
             return f"{job} is pending: {pending_text(event['text'] or event['why'], event['until'])}"
         case JobPhase.UNKNOWN:
-            return f"it is not known what the cluster does with {job}: {one_line(event['text'])}"
+            return f"the state of {job} is unknown: {one_line(event['text'])}"
         case JobPhase.RUNNING if event["text"]:
             return f"{job}: {one_line(event['text'])}"
         case JobPhase.RUNNING:
-            return f"{job} goes on" if event["before"] == JobPhase.RUNNING else f"{job} has started"
+            return f"{job} continues" if event["before"] == JobPhase.RUNNING else f"{job} has started"
     return None
 
 
@@ -62,32 +62,38 @@ class SchedulerNews:
         """The news, if there is any."""
         if not self._files.exists or is_fresh(self._files):
             return None
-        word = last_word(self._files)
-        now = _essence(word)
-        if now == self._last or self._is_early(word):
+        answer = last_answer(self._files)
+        now = _essence(answer)
+        if now == self._last or self._is_early(answer):
             return None
         before, self._last = self._last, now
-        if word.state == JobPhase.GONE or (word.state == JobPhase.RUNNING and not before[0] and not word.text):
-            self._known = word.state
+        if answer.state == JobPhase.GONE or (answer.state == JobPhase.RUNNING and not before[0] and not answer.text):
+            self._known = answer.state
             return None
-        facts = {"state": word.state, "job": word.job, "why": word.reason, "text": word.text, "until": word.start}
+        facts = {
+            "state": answer.state,
+            "job": answer.job,
+            "why": answer.reason,
+            "text": answer.text,
+            "until": answer.start,
+        }
         facts["before"] = self._known
-        if word.state != JobPhase.UNKNOWN:
-            self._known = word.state
+        if answer.state != JobPhase.UNKNOWN:
+            self._known = answer.state
         elif has_begun(self._run):  # since the cluster was asked last
             self._known = JobPhase.RUNNING
         return {"event": JobEvent.SCHEDULER_SAID, **facts}
 
-    def _is_early(self, word: SchedulerWord) -> bool:
+    def _is_early(self, answer: SchedulerAnswer) -> bool:
         """Whether the job has been submitted just now, so that it may well start before a person has read anything."""
-        if word.state != JobPhase.PENDING or word.reason not in _NOT_LOOKED_AT:
+        if answer.state != JobPhase.PENDING or answer.reason not in _NOT_LOOKED_AT:
             return False
         self._patience = self._patience or time.monotonic() + _EARLY_SEC
         return time.monotonic() < self._patience
 
 
-def _essence(word: SchedulerWord) -> tuple[str, str, str]:
+def _essence(answer: SchedulerAnswer) -> tuple[str, str, str]:
     """What a person wants to hear of. An estimate that has changed a little is not news."""
-    if word.state == JobPhase.UNKNOWN and not word.job:
+    if answer.state == JobPhase.UNKNOWN and not answer.job:
         return ("", "", "")
-    return (word.state, word.text or word.reason, word.start[:15] if word.state == JobPhase.PENDING else "")
+    return (answer.state, answer.text or answer.reason, answer.start[:15] if answer.state == JobPhase.PENDING else "")

@@ -88,7 +88,7 @@ def _waiting(now: JobStatus) -> list[str]:
 
 
 def _unreachable(now: JobStatus) -> list[str]:
-    """The tasks that have not been heard of for a while."""
+    """The tasks that are unreachable."""
     found = [task for task in now.tasks if task.unreachable is not None and task.state not in FINAL]
     shown = [f"{task.role}:{task.index}: {one_line(task.unreachable or '')}" for task in found[:MOST_ROWS]]
     return [*shown, f"and {len(found) - MOST_ROWS} more"] if len(found) > MOST_ROWS else shown

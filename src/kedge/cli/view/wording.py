@@ -77,7 +77,7 @@ def _event_text(event: Event) -> str | None:
         case JobEvent.TASK_UNREACHABLE:
             return f"{task} is unreachable: {event['text']}"
         case JobEvent.TASK_REACHABLE:
-            return f"{task} has been heard of again"
+            return f"{task} is reachable again"
         case JobEvent.STOP_REQUESTED if event["kill"]:
             return "killing the remaining tasks"
         case JobEvent.STOP_REQUESTED:

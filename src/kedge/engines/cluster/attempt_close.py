@@ -21,8 +21,8 @@ def finish_agents(
     patience_sec: float,
     take_request: Callable[[OwnerRequest], None],
 ) -> None:
-    """Tell the agents that the job attempt is over, and wait until they have gone, at most for so long. Agents that are
-    not heard of are not waited for; they are told when they come back. Requests of the owner that come meanwhile are
+    """Tell the agents that the job attempt is over, and wait until they have gone, at most for so long. Silent agents
+    are not waited for; they get the message when they come back. Requests of the owner that come meanwhile are
     passed on."""
     there = {member.task for member in members if member.agent and member.silent_since is None and not member.gone}
     for member in members:

@@ -1,4 +1,4 @@
-"""Runs a job's tasks through agents beside them, which come to the controller over the link."""
+"""Runs the tasks of a job through their agents, which connect to the controller over the link."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ClusterBackend:
         self._give_back = False  # all places, which other jobs may wait for
         self._updates.clear()
 
-    # What the controller's loop calls.
+    # Called by the controller's loop.
 
     def expects(self, attempt: int, role: str, index: int, task_attempt: int) -> bool:
         """Whether the agent of this task may join: it is one of the job attempt that runs, and was launched for the
@@ -121,7 +121,7 @@ class ClusterBackend:
         self._changed[task] = member
 
     def _relaunch(self, member: Member, attempt: int, task_attempt: int) -> None:
-        """See to it that this task attempt has its agent. Those of the earlier ones may not come back."""
+        """Launch the agent of this task attempt, if it has none. Agents of earlier attempts may not come back."""
         if member.launched_for != task_attempt:
             self._server.send(member.task, messages.FINISH, {})
             self._server.forget_task(member.task, attempt)
@@ -207,7 +207,7 @@ class ClusterBackend:
         if self._mirrors:
             self._mirrors.close()
 
-    # What the link says.
+    # Messages from the link.
 
     def _take(self, update: LinkUpdate) -> None:
         if isinstance(update, OwnerRequest):
@@ -252,12 +252,12 @@ class ClusterBackend:
         self._changed[member.task] = member
 
     def _restarted(self, member: Member) -> None:
-        """Another agent process has come for a task. It goes on where the one before has stopped, or knows nothing of
-        that: then what that one ran is gone, and so are its ports."""
+        """Another agent process has connected for a task. It continues where the previous one stopped, or knows nothing
+        of it: then what that one ran is gone, and so are its ports."""
         if not member.launch or not member.sent:
             return
         if member.ports is None:
-            what = f"the agent of {member.where()} has ended, and the one in its place knows nothing of the task"
+            what = f"the agent of {member.where()} has ended, and its successor knows nothing of the task"
             report = reports.read(member.launch) or task_ends.of_lost_agent(member.launch, what)
             self._end(member, report, place_lost=True)
             self._give_up(member)
@@ -267,7 +267,7 @@ class ClusterBackend:
         member.pending = [what for what, was_asked in asked.items() if was_asked]
 
     def _compare(self, member: Member) -> None:
-        """Learn from its agent what has become of a task attempt that an earlier controller may have started."""
+        """Learn from its agent the state of a task attempt that an earlier controller may have started."""
         launch, state = member.launch, member.state
         if launch is None or not member.agent or member.sent or state.get("task_attempt") != launch.task_attempt:
             return
@@ -313,7 +313,7 @@ class ClusterBackend:
             self._updates.append(TaskReachable(member.task))
 
     def _ended(self, member: Member, end: AgentEnd) -> None:
-        """The agent says that the supervisor has ended, after all that comes before."""
+        """The agent reports the end of the supervisor, after all earlier messages."""
         if member.launch:
             now = time.monotonic()
             member.end = end
@@ -322,7 +322,7 @@ class ClusterBackend:
                 self._cluster.supervisor_ended(member.launch.attempt)
             self._settle(member, now)
 
-    # What the cluster says.
+    # Reports of the cluster.
 
     def _take_gone(self, gone: Gone) -> None:
         member = self._members[gone.task]
@@ -334,16 +334,16 @@ class ClusterBackend:
         self._changed[member.task] = member
 
     def _give_up(self, member: Member) -> None:
-        """A task has been given up, so nothing of it may go on, should its node only have been out of reach. An agent
-        that is not there is told when it comes back."""
+        """A task counts as ended, so nothing of it may continue, even if its node was only unreachable. A silent agent
+        is told to kill it when it comes back."""
         if member.launch and member.sent:
             self._control(member, messages.KILL)
         elif not member.launch:
             self._server.send(member.task, messages.FINISH, {})
 
     def _settle(self, member: Member, now: float) -> None:
-        """End a task attempt that has ended by the word of its agent or the cluster, once the other one has had the
-        time to say more. The file of the report is the supervisor's own word."""
+        """End a task attempt of which the agent or the cluster has reported the end, once the other one has had time
+        to report, too. The supervisor itself writes the file of the report."""
         if (launch := member.launch) is None or not (member.end or member.gone):
             return
         found = reports.read(launch) if self._gate.may_have_started(member) else None
@@ -355,14 +355,14 @@ class ClusterBackend:
         report = settlement.report(member, launch, found, own_place=self._cluster.relaunches)
         self._end(member, report, place_lost=member.gone is not None and not self._cluster.relaunches)
 
-    # What follows.
+    # Next steps.
 
     def _look(self, when: float) -> None:
         """Look at all tasks at that time at the latest."""
         self._look_at = min(self._look_at, when)
 
     def _look_around(self) -> None:
-        """Do what has become possible for the tasks of which something has changed; for all when something is due."""
+        """Take the next steps for the tasks that have changed; for all tasks when something is due."""
         now, changed, self._changed = time.monotonic(), self._changed, {}
         self._gate.looked(now - self._look_at)
         if self._look_at <= now:
@@ -464,7 +464,7 @@ class ClusterBackend:
             member.pending.append(what)
 
     def _end(self, member: Member, report: Report, place_lost: bool = False) -> None:
-        """A task attempt has ended: the controller's loop is told once."""
+        """A task attempt has ended: report it to the controller's loop, once."""
         if member.launch:
             if self._mirrors and self._gate.may_have_started(member):
                 complete, missing = self._mirrors.complete(member.launch), self._mirrors.end(member.launch)

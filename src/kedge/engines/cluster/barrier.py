@@ -51,7 +51,7 @@ def own(peers: Peers, task: Task) -> tuple[str, Ports]:
 
 
 def read_peers(plan: Plan, run: Run, attempt: int) -> Peers | None:
-    """What an earlier controller of the run has written at this barrier; None if the tasks had not come together, or
+    """What an earlier controller of the run has written at this barrier; None if not all tasks were ready, or
     the file is damaged, since tasks can write to it."""
     path = run.peers(attempt)
     try:
@@ -110,12 +110,12 @@ def unreachable_peers(members: Iterable[Member]) -> list[Member]:
 
 
 def failure(members: Collection[Member], whereabouts: Callable[[Task], str], waited_sec: float | None = None) -> str:
-    """Why the barrier has failed: who is missing, how many, and what is known of where. `waited_sec`: the time that is
-    over; None if it can never be passed."""
+    """Why the barrier has failed: how many tasks are not ready, which, and what is known about their places.
+    `waited_sec`: the time that has passed; None if the barrier can never be passed."""
     missing = [member for member in members if not member.is_ready]
     count = f"{len(missing)} of {len(members)} {'task' if len(members) == 1 else 'tasks'}"
     when = f"after {duration_text(waited_sec)}, " if waited_sec is not None else ""
-    return f"the tasks did not come together: {when}{count} {_are(missing)} not there: {_named(missing, whereabouts)}"
+    return f"the tasks could not start: {when}{count} {_are(missing)} not ready: {_named(missing, whereabouts)}"
 
 
 def _are(missing: Sequence[Member]) -> str:
@@ -138,7 +138,7 @@ def _known(member: Member, whereabouts: Callable[[Task], str]) -> str:
 
 
 def missing(members: Collection[Member], whereabouts: Callable[[Task], str]) -> str:
-    """Who is missing at a barrier that takes long, for a note: of those that wait for the same, one."""
+    """Which tasks are not ready at a barrier that takes long, for a note: one task for each reason."""
     found = [member for member in members if not member.is_ready]
     count = f"{len(found)} of {len(members)} {'task' if len(members) == 1 else 'tasks'}"
     reasons: dict[str, list[str]] = {}
@@ -146,4 +146,4 @@ def missing(members: Collection[Member], whereabouts: Callable[[Task], str]) -> 
         reasons.setdefault(_OWN_WORD.sub("", known), []).append(known)
     same = [f"{first}, and {len(rest)} more like it" if rest else first for first, *rest in reasons.values()]
     more = [f"and {len(same) - _MOST_REASONS} other reasons"] if len(same) > _MOST_REASONS else []
-    return f"{count} {_are(found)} not there yet: {'; '.join([*same[:_MOST_REASONS], *more])}"
+    return f"{count} {_are(found)} not ready yet: {'; '.join([*same[:_MOST_REASONS], *more])}"

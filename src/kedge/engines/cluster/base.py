@@ -1,4 +1,4 @@
-"""What an engine for a cluster adds to the shared backend: it launches agents, and says for sure what has ended."""
+"""What an engine for a cluster adds to the shared backend: it launches agents, and reports which tasks have ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kedge.engines.base import Task, TaskAttempt
 
 
 class GoneKind(StrEnum):
-    """Why nothing of a task runs any more, in the cluster's own words about it."""
+    """Why nothing of a task runs any more, as the cluster reports it."""
 
     ENDED = "ended"  # its step or container exited, and the cluster knows nothing else
     NODE_LOST = "node-lost"  # its node failed, or was taken out of service

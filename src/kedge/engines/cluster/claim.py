@@ -1,9 +1,9 @@
-"""Which controller writes to a run: the latest that has come.
+"""Which controller may write to a run: the one that started last.
 
-After a requeue the controller before may still live, on a node that the cluster has given up. Locks between nodes may
-not work, or may be held by a node that is gone. So each controller first writes its name into a file, and before it
-records a decision, or gives a sign of life, it looks whether that is still its own. One that finds another name leaves
-at once, and changes nothing any more. The lock of the log is taken besides, where there are locks.
+After a requeue, the previous controller may still be alive on a node that the cluster has given up. Locks between nodes
+may not work, or may be held by a node that is gone. So each controller first writes its id into a file. Before it
+records a decision or a heartbeat, it checks whether the file still has its id. If it finds another id, it exits at
+once and writes nothing more. Where there are file locks, it also takes the lock of the event log.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kedge.runs.liveness import RunHasEnded, has_end
 _LOOK_SEC = 1.0  # between looks before events that decide nothing
 _PROBE_SEC = 20.0
 _LOCK_SEC = 180.0  # network file systems may show a new claim to other nodes late
-_TAKEN, _KEPT = "has taken over", "does not give up"
+_TAKEN, _KEPT = "has taken over", "still controls"
 
 
 class Claim:
-    """That of this process, in the allocation of this number: it is a LogGuard. A controller of an earlier allocation
-    that is started again cannot make one; it leaves. `patience_sec` is what the controller before has to see the claim,
-    and to leave."""
+    """The claim of this process, in the allocation of this number: it is a LogGuard. A controller of an earlier
+    allocation that is started again cannot make one; it exits. `patience_sec` is the time that the previous controller
+    has to see the claim and to exit."""
 
     patience_sec = _LOCK_SEC
 
@@ -51,19 +51,19 @@ class Claim:
         log, note = self._opened()
         if has_end(self._run):
             log.close()
-            raise RunHasEnded(f"{self._run.id} has ended in the allocation before")
+            raise RunHasEnded(f"{self._run.id} has ended in an earlier allocation")
         return log, note
 
     def _opened(self) -> tuple[EventLog, str]:
         if why := file_locks.why_not(self._run.path, _PROBE_SEC):
-            text = f"{self._run.path} is on a file system on which files cannot be locked from this node ({why})"
+            text = f"{self._run.path} is on a file system without file locks on this node ({why})"
             return EventLog(self._run.events, locked=False), f"{text}: {file_locks.ADVICE}"
         for _ in range(2):
             beat = self._heartbeat()
             try:
                 return EventLog(self._run.events, self.patience_sec / 2), ""
             except file_locks.FileIsLocked as error:
-                text = f"{error}; the job goes on without the lock"
+                text = f"{error}; the job continues without the lock"
         if (now := self._heartbeat()) != beat:
             self._leave(now, _KEPT)
         return EventLog(self._run.events, locked=False), text
@@ -89,13 +89,13 @@ class Claim:
         return found if isinstance(found.get("controller"), str) else {}
 
     def _heartbeat(self) -> dict[str, Any]:
-        """The latest sign of life of another controller."""
+        """The latest heartbeat of another controller."""
         return self._run.cluster.object(self._run.cluster.heartbeat)
 
     def _leave(self, other: dict[str, Any], what: str = _TAKEN) -> NoReturn:
-        """End this process, and nothing else: whatever it did would be done to the other's job."""
+        """End this process and nothing else: the job belongs to the other controller."""
         who = f"the controller with pid {other.get('pid')} on {other.get('host')}"
-        print(f"kedge: {who} {what} the run {self._run.id}; this one leaves", file=sys.stderr, flush=True)
+        print(f"kedge: {who} {what} the run {self._run.id}; this one exits", file=sys.stderr, flush=True)
         os._exit(EXIT_FAILED)
 
 

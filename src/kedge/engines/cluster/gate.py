@@ -1,4 +1,4 @@
-"""The barrier of the job attempt that runs: who is missing, until when they are waited for, and what all then know."""
+"""The barrier of the current job attempt: which tasks are not ready, the deadline, and the peers that all get then."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Whereabouts = Callable[[Task], str]
 
 
 class Gate:
-    """`missing` are the tasks that hold it up. `peers` are known once it was passed, `failed` is why it never can.
-    `is_late`: because its time is over. `own_places`: the cluster places each task attempt for itself. `whereabouts`
-    tells what is known of a task's place; what holds the gate up is told to `emit`."""
+    """`missing` are the tasks that are not ready. `peers` is set once the barrier was passed, `failed` (the
+    reason) if it never can be. `is_late`: because its time is over. `own_places`: the cluster places each task attempt
+    separately. `whereabouts` describes the place of a task; notes about missing tasks go to `emit`."""
 
     def __init__(
         self, members: Mapping[Task, Member], settings: ClusterSettings, whereabouts: Whereabouts, emit: Emit,
@@ -59,7 +59,7 @@ class Gate:
 
     @property
     def _is_shut(self) -> bool:
-        """Whether tasks wait for it."""
+        """Whether tasks still wait for it."""
         return not (self.peers or self.failed)
 
     @property
@@ -69,7 +69,7 @@ class Gate:
         return min(at_barrier, self.waits.due(at_barrier=self._is_shut))
 
     def passed(self, peers: Peers | None) -> None:
-        """All have come together, with these peers. Called again when some of them have moved."""
+        """All tasks are ready, with these peers. Called again when some of them have moved."""
         if peers is not self.peers:
             self.peers, self._sent = peers, None
 
@@ -91,8 +91,8 @@ class Gate:
         return self._sent
 
     def choose_addresses(self) -> list[Member]:
-        """All are there: let each have an address for its peers. Those that have none hold it up again. Returns those
-        whose address is another one now."""
+        """All tasks are ready: choose an address of each for its peers. Tasks without one are missing again. Returns
+        the tasks whose address has changed."""
         changed = barrier.choose_addresses(self._members.values())
         for member in barrier.unreachable_peers(self._members.values()):
             member.problem = f"it has no address that other nodes can reach ({member.address or 'none at all'})"
@@ -109,7 +109,7 @@ class Gate:
         return ""
 
     def tell(self, now: float) -> None:
-        """Say what tasks wait for, if it is time for that."""
+        """Emit a note about what tasks wait for, if it is time for that."""
         self.waits.look((self._members[task] for task in self.missing) if self._is_shut else (), now)
         if self._is_shut and self._note_at <= now:
             missing = barrier.missing(self._members.values(), self._whereabouts)

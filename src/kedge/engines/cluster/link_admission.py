@@ -58,8 +58,8 @@ class Stranger(NamedTuple):
 
 
 class Strangers:
-    """They are few, and have little time. When there are too many, those leave that have had their time, from where
-    most come: a flood from one place does not keep others out."""
+    """Limits the number and the time of such connections. When there are too many, it drops those that are older than
+    _LEAST_SEC, first from the host that has most: a flood from one host does not keep others out."""
 
     def __init__(self) -> None:
         self._all: dict[LinkStream, Stranger] = {}  # in the order of their coming

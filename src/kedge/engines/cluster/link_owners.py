@@ -46,7 +46,7 @@ class LinkOwners:
         return OwnerRequest(kind, str(frame.header.get("by"))[:_LONGEST_NAME])
 
     def answer(self) -> list[LinkStream]:
-        """What was asked has been taken up: say so. Returns the connections that are written to."""
+        """Confirm the requests that were returned. Returns the connections that are written to."""
         asked, self._asked = [stream for stream in self._asked if stream in self._streams], []
         for stream in asked:
             stream.send(encoded({"kind": messages.ANSWER, "done": True}))

@@ -26,8 +26,8 @@ _PAUSE_SEC = 0.5  # after the descriptors have run out
 
 class LinkServer:
     """Listens as soon as it is made. `expect(attempt, role, index)` says whether an agent with the right token is
-    wanted; one that is not is told to end. `controller` is the random id of this controller. An agent that says nothing
-    for `unreachable_sec` is reported as silent. OSError: the port is not free."""
+    wanted; one that is not is told to end. `controller` is the random id of this controller. An agent that sends
+    nothing for `unreachable_sec` is reported as silent. OSError: the port is not free."""
 
     def __init__(
         self,

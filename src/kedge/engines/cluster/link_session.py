@@ -11,8 +11,8 @@ from kedge.link.stream import LinkStream
 
 
 class LinkSession:
-    """One agent process of one task in one job attempt. `heard` is when it last said something, `answered` when it was
-    last told so for that alone."""
+    """One agent process of one task in one job attempt. `heard` is when it last sent something, `answered` when it last
+    got an ACK only to confirm that."""
 
     def __init__(self, task: Task, attempt: int, agent: str, now: float) -> None:
         self.task, self.attempt, self.agent = task, attempt, agent

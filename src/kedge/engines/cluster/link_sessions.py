@@ -44,11 +44,11 @@ class LinkSessions:
         self.unconfirmed.clear()
 
     def was_replaced(self, hello: Hello) -> bool:
-        """Whether another agent process has come for the same task after this one."""
+        """Whether another agent process of the same task has connected after this one."""
         return (_key(hello), hello.agent) in self._replaced
 
     def join(self, stream: LinkStream, hello: Hello, address: str, now: float) -> tuple[LinkStream | None, Joined]:
-        """An agent has connected. Also returns the connection that the task had, which nobody uses any more."""
+        """An agent has connected. Also returns the previous connection of the task, which is not used any more."""
         key = _key(hello)
         session = self._sessions.get(key)
         old = session.stream if session else None
@@ -75,7 +75,7 @@ class LinkSessions:
         return new
 
     def wake(self, now: float) -> None:
-        """`silence` is asked again. If that is far too late, nobody has listened: that time is no silence."""
+        """`silence` is called again. If that is far too late, this process did not listen: that time does not count."""
         pause = now - self.due
         if pause > _OWN_PAUSE_SEC:
             for session in self._sessions.values():

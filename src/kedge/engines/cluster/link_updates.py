@@ -41,7 +41,7 @@ class Lost(NamedTuple):
 
 
 class Silent(NamedTuple):
-    """An agent that had joined has not been heard of for the time that was set, since `since` (time.monotonic)."""
+    """An agent that had joined has been silent for `unreachable_sec`, since `since` (time.monotonic)."""
 
     task: Task
     attempt: int
@@ -49,7 +49,7 @@ class Silent(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """An agent that was silent has been heard of."""
+    """An agent that was silent has sent something again."""
 
     task: Task
     attempt: int

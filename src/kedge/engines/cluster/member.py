@@ -30,10 +30,10 @@ class Member:
     the same for nodes that are one machine. `ports` are None until the agent holds them; `problem` is why it
     cannot. `launch` is the task attempt in progress, if any: it was started by the controller's loop and has not
     ended. It is `sent` once its agent has it; `pending` is what to tell an agent that has not come back to this
-    controller. `silent_since`: since when the agent was not heard of; None while it is there. `kill_at`: when the
+    controller. `silent_since`: since when the agent has been silent; None while it is not. `kill_at`: when the
     cluster kills it, and `kill_by`: when at the latest, if its agent still sends files. `report_by`: how long to
-    wait for a report after the cluster's word that it is `gone`. `end` is what its
-    agent has said about the end of the supervisor, and `word_by` how long the cluster has for its own word about that.
+    wait for a report after the cluster has reported that it is `gone`. `end` is what its
+    agent has reported about the end of the supervisor, and `word_by` how long the cluster has to report on that, too.
 
     `launched_for` is the task attempt for which the agent was launched that is wanted now: 0 where it serves all of
     them. `is_launched`: this controller has seen to that agent; `is_fresh`: it was the first to do so, so that nothing
@@ -120,12 +120,12 @@ class Member:
         return self.kill_at
 
     def silence_text(self, seconds: float) -> str:
-        """That it is unreachable, for people."""
+        """Why it counts as unreachable, for people."""
         where = f" on node {self.node}" if self.node else ""
-        return f"nothing was heard of it for {duration_text(round(seconds))}; it may still run{where}"
+        return f"no message from it for {duration_text(round(seconds))}; it may still be running{where}"
 
     def silence(self) -> float:
-        """For how many seconds its agent was not heard of."""
+        """For how many seconds its agent has been silent."""
         return 0.0 if self.silent_since is None else time.monotonic() - self.silent_since
 
     def where(self) -> str:

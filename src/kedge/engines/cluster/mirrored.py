@@ -22,7 +22,8 @@ _MOST_ASKED = 100  # times; each agent asks once, and once more each controller
 class MirroredTask:
     """The files of one task attempt, in `folder`, which exists. Only the controller writes there.
 
-    `complete`: all has come that will. `missing` says what was not stored, for the user; it is empty if nothing was.
+    `complete`: everything that will come has arrived. `missing` names what was not stored, for the user; it is empty if
+    all was.
     """
 
     def __init__(self, folder: Path, limit: int = LIMIT) -> None:
@@ -73,7 +74,7 @@ class MirroredTask:
         return None
 
     def close(self) -> None:
-        """Release everything. What has come stays."""
+        """Release everything. What has arrived stays."""
         self._mark.close()
         self._store.close()
 

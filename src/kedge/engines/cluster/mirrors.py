@@ -22,7 +22,7 @@ class Mirrors:
 
     def take(self, launch: Launch, header: dict[str, Any], body: bytes) -> dict[str, Any] | None:
         """Store what a FILE message says. Returns the header of the OFFSETS that answer it, if any. What cannot be
-        stored does not hold up the agent, and `end` tells of it."""
+        stored does not delay the agent; `end` reports it."""
         try:
             return self._of(launch).take(header, body)
         except OSError as error:
@@ -31,7 +31,7 @@ class Mirrors:
             return {"task_attempt": launch.task_attempt, "files": {}} if asked else None
 
     def complete(self, launch: Launch) -> bool:
-        """Whether all files have come."""
+        """Whether all files have arrived."""
         with suppress(OSError):
             return Path(launch.folder, mirroring.MARK).exists() and self._of(launch).complete
         return False
@@ -40,7 +40,7 @@ class Mirrors:
         """The task attempt has ended, and nothing more is stored. Returns what its folder does not have, for the user;
         empty if it has everything."""
         if launch.task not in self._open and not Path(launch.folder, mirroring.MARK).exists():
-            return "nothing of its logs, its report and its outputs has come from its node"
+            return "none of its logs, report and outputs have arrived from its node"
         try:
             mirrored = self._of(launch)
         except OSError as error:
@@ -50,7 +50,7 @@ class Mirrors:
         return "; ".join(filter(None, missing))
 
     def forget(self, task: Task) -> None:
-        """Release what is open of a task; what has come stays."""
+        """Release what is open of a task; what has arrived stays."""
         self._problems.pop(task, None)
         if known := self._open.pop(task, None):
             known[1].close()

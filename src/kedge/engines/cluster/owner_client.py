@@ -1,4 +1,4 @@
-"""What the user's own commands ask of a controller, from any machine that reaches it."""
+"""Requests of the user's own commands to a controller, from any machine that can connect to it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PIECE = 16 << 10
 
 
 class NoAnswer(CannotRun):
-    """The controller has got a request, and whether it has taken that up is not known. To ask again is another request:
-    two of them to stop are one to kill."""
+    """The controller received a request, but did not confirm it. Repeating it is another request: a second request to
+    stop is one to kill."""
 
 
 def ask(keys: LinkKeys, addresses: Sequence[str], port: int, kind: str, by: str, timeout_sec: float = 10.0) -> None:
     """Ask the controller for `kind`, one of `messages.REQUESTS`, in the name of the user `by`, and return when it has
-    taken that up. `timeout_sec` is for each address and step. CannotRun: no address leads to the controller, or it
+    confirmed that. `timeout_sec` is for each address and step. CannotRun: no address leads to the controller, or it
     refuses; NoAnswer."""
     failures = []
     for address in addresses:
@@ -53,8 +53,8 @@ def _ask(connection: ssl.SSLSocket, token: str, kind: str, by: str) -> None:
         answer = _answer(connection)
     except (OSError, BadFrame) as error:
         raise NoAnswer(
-            "the controller of this run has got the request, and has not said that it takes it up: "
-            f"{_explained(error)}; look at the job before you ask again"
+            "the controller of this run received the request, but did not confirm it: "
+            f"{_explained(error)}; check the job before you repeat it"
         ) from None
     if answer.header.get("done") is not True:
         raise CannotRun(f"the controller refuses: {answer.header.get('error')}")

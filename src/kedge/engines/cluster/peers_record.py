@@ -48,7 +48,7 @@ class PeersRecord:
         return {Task(task.role, task.index): task.node or "" for task in found}
 
     def find(self, attempt: int) -> Peers | None:
-        """What an earlier controller has recorded; None if the tasks had not come together."""
+        """What an earlier controller has recorded; None if not all tasks were ready."""
         if peers := barrier.read_peers(self._plan, self._run, attempt):
             return peers
         if peers := barrier.recorded_peers(self._plan, self._run, attempt):
@@ -56,7 +56,7 @@ class PeersRecord:
         return peers
 
     def write(self, attempt: int, peers: Peers) -> Peers:
-        """Record that all tasks have come together."""
+        """Record that all tasks are ready."""
         self._emit(JobEvent.BARRIER_PASSED, attempt=attempt, **({"peers": peers} if self._in_events else {}))
         self._places.write_peers(attempt, peers)
         return peers

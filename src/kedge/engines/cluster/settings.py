@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class ClusterSettings(NamedTuple):
-    """Times in seconds: `barrier_sec` for all tasks to come together, and `barrier_note_sec` until a note says who is
-    missing; `unreachable_sec` without a word until a task is called unreachable; `report_sec` for a report after the
+    """Times in seconds: `barrier_sec` for all tasks to be ready, and `barrier_note_sec` until a note says which are
+    not; `unreachable_sec` without a message until a task counts as unreachable; `report_sec` for a report after the
     cluster has said that its task is gone; `kill_sec` for an agent to kill its task before the cluster does;
     `finish_sec` for agents to clean up at the end; `flush_sec` for an agent that was told to kill its task to send what
     the task has left; `word_sec` for the cluster to say why a task ended that has left no report, or was stopped by

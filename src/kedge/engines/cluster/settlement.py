@@ -1,4 +1,4 @@
-"""What is made of a task attempt that has ended by the word of its agent, of the cluster, or of both, in any order."""
+"""The end of a task attempt, as reported by its agent, by the cluster, or by both, in any order."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def waits_until(member: Member, found: Report | None, *, flushing: bool) -> floa
 
 
 def report(member: Member, launch: Launch, found: Report | None, *, own_place: bool) -> Report:
-    """The report that counts. `own_place`: the task attempt had an agent and a place of its own, and the cluster's word
-    about that explains a stop by nobody known here. What the task had failed of before is its own."""
+    """The report that counts. `own_place`: the task attempt had an agent and a place of its own, and the cluster's
+    report explains a stop that was not asked for here. What the task had failed of before is its own."""
     gone, end = member.gone, member.end
     if found and not (own_place and gone and _explains(gone) and _is_strange_stop(found, member)):
         return found
@@ -38,8 +38,8 @@ def report(member: Member, launch: Launch, found: Report | None, *, own_place: b
 
 
 def at_barrier(member: Member, launch: Launch, gate: Gate) -> Report:
-    """The report of a task that did not start, because not all came together. Where the cluster places each task for
-    itself, jobs that wait for each other's places give them back."""
+    """The report of a task that did not start, because not all were ready. Where the cluster places each task
+    separately, two jobs may wait for each other's resources: then both release them and try again later."""
     gone = member.gone
     if gate.own_places and gone and gone.reason != GoneKind.ENDED:
         return task_ends.of_gone(launch, gone, member.node, stopping=member.stopping, killed=member.killed)

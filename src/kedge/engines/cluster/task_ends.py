@@ -1,4 +1,4 @@
-"""The reports of task attempts whose supervisor left none, from what the cluster or the task's agent said."""
+"""The reports of task attempts whose supervisor left none, made from what the cluster or the agent reported."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ KINDS = {
     ),
     GoneKind.NOT_STARTED: EndKind(
         _NOT_CREATED, CANNOT_START, _UNAVAILABLE, "the cluster could not start the task",
-        ("Read what the cluster says. If it names a node, the site's administrator should look at that node.",),
+        ("Read the cluster's message. If it names a node, the site's administrator should look at that node.",),
     ),
     GoneKind.EVICTED: EndKind(_EVICTED, COMMAND_KILLED, "evicted", "the cluster evicted the task"),
     GoneKind.DELETED: EndKind(
@@ -60,7 +60,7 @@ KINDS = {
 
 
 def of_gone(launch: Launch, gone: Gone, node: str, *, stopping: bool, killed: bool) -> Report:
-    """The report of an attempt that has ended by the cluster's word. `node` is where it was; empty if that is unknown.
+    """The report of an attempt whose end the cluster has reported. `node` is where it was; empty if that is unknown.
     `stopping` and `killed`: what this controller had asked for before, which is then why it ended."""
     if killed and gone.reason in (GoneKind.ENDED, GoneKind.CANCELLED, GoneKind.DELETED):
         return reports.of_forced_stop(launch)
@@ -107,11 +107,11 @@ def without_report(launch: Launch, code: int | None, text: str, node: str) -> Re
 
 
 def of_barrier(launch: Launch, what: str, *, conflict: bool = False) -> Report:
-    """The report of an attempt that never started, because not all tasks of the job came together. `what` names those
-    that are missing. `conflict`: another job may have had their places, so the job waits and tries again."""
+    """The report of an attempt that never started, because not all tasks of the job were ready. `what` names those
+    that were not. `conflict`: another job may hold the resources that they wait for, so the job waits and retries."""
     kind = EndKind(
-        _NO_GANG if conflict else _NOT_CREATED, CANNOT_START, _UNAVAILABLE, "not all tasks of the job came together",
-        ("Look at the node of the missing task and at what the cluster says about it.",
+        _NO_GANG if conflict else _NOT_CREATED, CANNOT_START, _UNAVAILABLE, "not all tasks of the job were ready",
+        ("Look at the node of the missing task and at the cluster's message about it.",
          "Check that all nodes reach the controller's node over the network, and share the run folder with it."),
     )  # fmt: skip
     return reports.ended(launch, kind.code, kind.reason, what)._replace(
@@ -120,13 +120,13 @@ def of_barrier(launch: Launch, what: str, *, conflict: bool = False) -> Report:
 
 
 def of_lost_agent(launch: Launch, what: str) -> Report:
-    """The report of an attempt whose agent is gone while its place is not: another one came in its stead."""
+    """The report of an attempt whose agent was replaced by another one that knows nothing of it."""
     return reports.ended(launch, RUNTIME_BROKE, RUNTIME_ERROR, what)
 
 
 def of_too_large_start(launch: Launch, what: str) -> Report:
-    """The report of an attempt whose agent cannot be told all that it needs; `what` is what takes the room."""
-    sentence = f"the task's node cannot be told all that it needs, which is too much for one message: {what}"
+    """The report of an attempt whose START message would be too large; `what` names its large parts."""
+    sentence = f"the data that the task needs to start is too large for one message: {what}"
     remedy = ("Put large values into files: beside the job file, in a storage, or in $KEDGE_JOB_DIR.",)
     kind = EndKind(RUNTIME_BROKE, CANNOT_START, "bad_config", sentence, remedy)
     return reports.ended(launch, kind.code, kind.reason, sentence)._replace(

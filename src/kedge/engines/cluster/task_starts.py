@@ -1,4 +1,4 @@
-"""Starts tasks once all have come together: makes their folders, and sends each agent what its task needs."""
+"""Starts tasks once all are ready: makes their folders, and sends each agent what its task needs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TaskStarts:
 
     def send(self, member: Member, launch: Launch, gate: Gate) -> Report | None:
         """Let the agent start this task attempt. Returns the report of one that cannot start: its folder could not be
-        made, or its agent cannot be told all that it needs."""
+        made, or what its agent needs is too large for a message."""
         assert gate.peers is not None
         gate.passed(self._record.updated(launch.job_attempt, gate.peers, member))
         host, ports = barrier.own(gate.peers, member.task)
@@ -66,4 +66,4 @@ class TaskStarts:
 def _sizes(start: Mapping[str, Any]) -> str:
     sizes = {what: len(SharedValue(start[name]).text) for what, name in _PARTS.items() if start[name]}
     named = [f"{what} take {size / (1 << 20):.1f} MiB" for what, size in sizes.items() if size > HEADER_LIMIT / 20]
-    return f"{', '.join(named)}, and {HEADER_LIMIT >> 20} MiB are possible"
+    return f"{', '.join(named)}; the limit is {HEADER_LIMIT >> 20} MiB"

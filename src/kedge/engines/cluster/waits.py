@@ -1,4 +1,4 @@
-"""Why tasks that have been launched cannot start yet: recorded for those who look at the run."""
+"""Records why launched tasks cannot start yet, for `kedge ps` and `kedge show`."""
 
 from __future__ import annotations
 

@@ -119,9 +119,9 @@ ACCEPTS = (
     _time("keep", "How long a driver without `run-volume` waits to be fetched after the end of its job.", "24h"),
     _time("pending", "How long a pod may wait for a node.", "10m"),
     _time("image_wait", "How long a pod may wait for its image.", "5m"),
-    _time("barrier", "How long the tasks of a job wait for each other before they start.", "10m"),
+    _time("barrier", "How long the tasks of a job wait for each other before the attempt fails.", "10m"),
     _time(
-        "unreachable", "After how long without a word a task is called unreachable, which is no end of it.", "2m",
+        "unreachable", "How long a task may be silent before it is reported as unreachable; it is not ended.", "2m",
         least=LEAST_UNREACHABLE_SEC,
     ),
     _time(

@@ -2,22 +2,22 @@
 
 engine           the engine: check, plan, run, submit, stop
 options          the options of this engine
-script/          from a plan to the batch script and the srun lines, pure
+script/          makes the batch script and the srun lines of a plan, pure
 checks           whether the cluster can run a plan
-cluster_facts    what a cluster has
-associations     which accounts the user may use
-notes            what the submitter should know
-submission       hands a run over: bundle, batch script, sbatch
-refusals         why sbatch refuses a job, and what to change
-liveness         what Slurm says of a run, and the end that its job did not record
-job_table        this user's jobs, as squeue lists them
+cluster_facts    the partitions and nodes of a cluster
+associations     which accounts and qualities of service the user may use
+notes            notes for the submitter
+submission       submits a run: bundle, batch script, sbatch
+refusals         advice for errors of sbatch
+liveness         the state of a run as Slurm reports it; records an end that the controller did not
+job_table        a user's jobs, as squeue lists them
 job_states       what the states of a job mean
-job_ends         why a job has ended that did not record it
-pending_reasons  why a job is pending, in words
-requests         what the owner asks of a run: over the link, else by Slurm
+job_ends         how a job ended that did not record that
+pending_reasons  explains why a job is pending
+requests         stop and other requests: over the link, otherwise with scancel
 exec             a program beside a task
 exec_signals     passes signals on to such a program
 commands         runs Slurm's commands
 clock            times as Slurm writes them
-in_allocation/   the controller's side: inside the allocation
+in_allocation/   what the controller does inside the allocation
 """

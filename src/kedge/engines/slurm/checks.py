@@ -1,5 +1,5 @@
-"""Whether the cluster can run a plan at all: what it asks for against what sinfo and scontrol report. What is busy or
-down now counts as well: the job waits for it."""
+"""Whether the cluster can ever run a plan: compares what it asks for with what sinfo and scontrol report. Nodes that
+are busy or down now count too: the job waits for them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kedge.errors import CannotRun
 from kedge.plan.model import Plan, RolePlan
 
 _COMMANDS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
-_INACTIVE = "takes no jobs (inactive)"
-_CLOSED = {"drain": "takes no new jobs (drain)", "inact": _INACTIVE, "inactive": _INACTIVE}
+_INACTIVE = "accepts no jobs (inactive)"
+_CLOSED = {"drain": "accepts no new jobs (drain)", "inact": _INACTIVE, "inactive": _INACTIVE}
 _FEATURE = re.compile(r"[\w.-]+")
 _SETTINGS_SEC = 10.0
 _CHOOSERS = ("JobSubmitPlugins", "CliFilterPlugins")  # settings that name the site's plugins
@@ -37,11 +37,13 @@ def check(plan: Plan, options: SlurmOptions) -> None:
     try:
         found = cluster_facts.read(site)
     except SlurmSilent as error:
-        raise CannotRun(f"{error}: Slurm's controller (slurmctld) does not answer; scontrol ping tells more") from None
+        raise CannotRun(
+            f"{error}: Slurm's controller (slurmctld) does not answer; check it with scontrol ping"
+        ) from None
     except SlurmError as error:
         if _NOT_FOR_USERS in str(error):
             return  # sbatch decides
-        raise CannotRun(refusals.unanswered(f"Slurm cannot be asked what this cluster has: {error}")) from None
+        raise CannotRun(refusals.unanswered(f"kedge cannot query this cluster: {error}")) from None
     if options.qos:
         lifted = associations.lifted_limits(site, options.qos)
         found = {name: _with_limits(partition, lifted) for name, partition in found.items()}
@@ -68,20 +70,21 @@ def _is_chosen_by_site(site: SlurmSite) -> bool:
 def check_facts(
     plan: Plan, options: SlurmOptions, found: dict[str, Partition], own: Associations | None = None
 ) -> None:
-    """The same, for these partitions. `own`: what accounts the user has, where they are enforced."""
+    """The same for these partitions. `own` are the accounts of the user, where Slurm enforces them."""
     if len(plan.roles) > _MOST_COMPONENTS and not resources.is_packed(plan):
         raise CannotRun(
-            f"Slurm takes at most {_MOST_COMPONENTS} roles of different size; this job has {len(plan.roles)}"
+            f"Slurm allows at most {_MOST_COMPONENTS} roles with different resources; this job has {len(plan.roles)}"
         )
     named = _partitions(options, found)
     problems = [_problem(plan, options, partition, own) for partition in named]
     if all(problems):  # with several partitions, one that fits is enough
-        others = f" (and {len(problems) - 1} more partitions do not fit)" if len(problems) > 1 else ""
+        more = len(problems) - 1
+        others = f" ({more} more {'partition does' if more == 1 else 'partitions do'} not fit either)" if more else ""
         raise CannotRun(f"{problems[0]}{others}")
 
 
 def _with_limits(partition: Partition, lifted: frozenset[str]) -> Partition:
-    """The partition with the limits that a quality of service leaves."""
+    """The partition without the limits that the quality of service lifts."""
     return partition._replace(
         limit_sec=None if associations.TIME_LIMIT in lifted else partition.limit_sec,
         most_nodes=None if associations.NODE_LIMIT in lifted else partition.most_nodes,
@@ -138,7 +141,7 @@ def _closed(options: SlurmOptions, partition: Partition) -> str:
     if partition.only_root and os.getuid():
         return f"the partition {partition.name} is for administrators (RootOnly): use another one"
     if partition.needs_reservation and not options.reservation:
-        return f"the partition {partition.name} takes only jobs in a reservation: add --slurm reservation=NAME"
+        return f"the partition {partition.name} accepts only jobs with a reservation: add --slurm reservation=NAME"
     return ""
 
 
@@ -163,8 +166,8 @@ def _not_yours(options: SlurmOptions, partition: Partition, own: Associations) -
             return f"{own.user} may use the account {account!r} in {where}, not in the partition {partition.name}"
         near = _near(account, {each.account for each in own.known if each.fits(None, partition.name)})
         if own.known:
-            return f"the account {account!r} is none that {own.user} may use{near}"
-        return f"{own.user} has no account on this cluster, so {account!r} is none of theirs: ask its administrator"
+            return f"{own.user} may not use the account {account!r}{near}"
+        return f"{own.user} has no account on this cluster, so may not use {account!r}: ask its administrator for one"
     allowed = {qos for each in fitting for qos in each.qos}
     if own.with_qos and options.qos and allowed and options.qos not in allowed:
         whose = f" with the account {options.account!r}" if options.account else ""
@@ -181,9 +184,9 @@ def _too_long(plan: Plan, options: SlurmOptions, partition: Partition) -> str:
         return f"{limit}, and the job asks for {duration_text(wanted)}: ask for less with --slurm time=TIME"
     around = wanted - plan.time_limit.limit_sec
     return (
-        f"{limit}, and the job asks for {duration_text(wanted)}, its time limit ({plan.time_limit.key}) with "
-        f"{around:.0f} s to start, to stop and to report: set that limit to {_minutes(most - around)}m or less, or add "
-        f"--slurm time={_minutes(most)}m, with which Slurm's limit may come first"
+        f"{limit}, and the job asks for {duration_text(wanted)}: its time limit ({plan.time_limit.key}) plus "
+        f"{around:.0f} s to start, stop and report. Set that limit to {_minutes(most - around)}m or less, or add "
+        f"--slurm time={_minutes(most)}m; then Slurm's limit may end the job first"
     )
 
 
@@ -224,7 +227,7 @@ def _too_many(plan: Plan, options: SlurmOptions, partition: Partition) -> str:
     nodes = min(sum(kind.number for kind in kinds), partition.most_nodes or partition.node_count)
     if len(components) > nodes:
         return (
-            f"the job's {len(components)} roles differ in what they ask for, and Slurm gives each its own nodes, but "
+            f"the job's {len(components)} roles ask for different resources, so Slurm gives each its own nodes, but "
             f"the partition {partition.name} has only {nodes}: give the roles the same resourcePerInstance, or use "
             "another partition"
         )
@@ -281,7 +284,7 @@ def _no_feature(options: SlurmOptions, partition: Partition) -> str:
 def _other_gpus(gres: str, kinds: Iterable[NodeKind]) -> str:
     """Under which other names the nodes have GPUs."""
     names = sorted({name for kind in kinds for name in kind.gres} - {gres})
-    return f" (it has {', '.join(names[:5])}: see --slurm gres)" if names else ""
+    return f" (it has {', '.join(names[:5])}: set --slurm gres)" if names else ""
 
 
 def _near(name: str, known: Iterable[str]) -> str:

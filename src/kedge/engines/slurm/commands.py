@@ -1,4 +1,4 @@
-"""Slurm's commands: run with a deadline, with their plain output read and their errors in Slurm's own words."""
+"""Runs Slurm's commands with a deadline. Errors quote what the command printed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SILENT = (
 
 
 class SlurmError(CannotRun):
-    """A command of Slurm has failed; the text has its own words."""
+    """A command of Slurm has failed; the text quotes what it printed."""
 
 
 class SlurmSilent(SlurmError):

@@ -27,7 +27,7 @@ from kedge.runs.job_events import JobEvent
 
 _LOOK_SEC = 1.0  # between two looks at whether the task still runs
 _LINGER_SEC = 10.0  # for srun to end
-_START_SEC = 60.0  # for srun to start the program, which it shares nothing with that it would have to wait for
+_START_SEC = 60.0  # for srun to start the program; it uses no resources of its own, so it need not wait for any
 _BLOCK = 1 << 16
 _TERMINATED = (-signal.SIGTERM, 128 + signal.SIGTERM)
 _EXIT = late_pattern(
@@ -48,7 +48,7 @@ def run(run: Run, attempt: TaskAttempt, request: ExecRequest) -> int:
     number, bundle, site = job.get("job"), job.get("bundle"), SlurmSite.of(job)
     node, pid = _node(run, attempt), _pid(run, attempt)
     if not number or not bundle:
-        raise CannotRun(f"{run.cluster.job} is damaged, so the Slurm job of {run.id} is not known")
+        raise CannotRun(f"{run.cluster.job} is damaged, so the number of the Slurm job of {run.id} is unknown")
     _check_owner(run, site, str(number))
     signals = StepSignals(site)
     argv = [
@@ -83,7 +83,7 @@ class _ExecStep:
         """Whether Slurm says that there is no such step."""
         try:
             return not self.signals.step()
-        except SlurmError:  # it says nothing
+        except SlurmError:  # Slurm does not answer
             return False
 
 
@@ -128,7 +128,7 @@ def _waited(child: subprocess.Popen[bytes], step: _ExecStep, run: Run, attempt: 
             deadline = None
             if step.is_missing() and child.poll() is None:
                 _ended(child)
-                raise _not_started(attempt, f"srun has had {_START_SEC:g} s")
+                raise _not_started(attempt, f"srun did not start it within {_START_SEC:g} s")
 
 
 def _copy_errors(child: subprocess.Popen[bytes], step: _ExecStep) -> None:
@@ -140,7 +140,7 @@ def _copy_errors(child: subprocess.Popen[bytes], step: _ExecStep) -> None:
 
 
 def _ended(child: subprocess.Popen[bytes]) -> int:
-    """End the program because its task has ended: killed, whatever srun makes of that."""
+    """End the program because its task has ended. It counts as killed, whatever the exit code of srun is."""
     child.terminate()
     try:
         child.wait(_LINGER_SEC)
@@ -168,7 +168,7 @@ def _pid(run: Run, attempt: TaskAttempt) -> int:
         elif event.get("event") == FINISHED:
             found = None
     if not isinstance(found, int):
-        raise CannotRun(f"{attempt.task} does not run: it has ended, or has not started yet")
+        raise CannotRun(f"{attempt.task} is not running: it has ended, or has not started yet")
     return found
 
 
@@ -185,7 +185,7 @@ def _node(run: Run, attempt: TaskAttempt) -> str:
 
 
 def _check_owner(run: Run, site: SlurmSite, number: str) -> None:
-    """CannotRun: the job is another user's. Slurm would refuse root, too, in words that do not say why."""
+    """CannotRun: the job is another user's. Slurm would refuse root, too, without saying why."""
     owner = run.path.stat().st_uid
     if owner == os.getuid():
         return

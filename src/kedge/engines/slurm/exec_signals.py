@@ -24,7 +24,7 @@ class StepSignals:
         self._waiting: SimpleQueue[int] = SimpleQueue()
 
     def start(self, srun: subprocess.Popen[bytes]) -> None:
-        """Send those that have been given and will be."""
+        """Start to send the signals that `send` was and will be called with."""
         threading.Thread(target=self._send_all, args=(srun,), daemon=True).start()
 
     def send(self, number: int) -> None:
@@ -41,7 +41,10 @@ class StepSignals:
                     continue
             except SlurmError as error:
                 if srun.poll() is None:
-                    print(f"kedge exec: Slurm passes no signal on, so the program is ended: {error}", file=sys.stderr)
+                    print(
+                        f"kedge exec: Slurm cannot deliver the signal, so the program is ended: {error}",
+                        file=sys.stderr,
+                    )
             with suppress(ProcessLookupError):  # the program has not started, or nobody can reach it in another way
                 os.kill(srun.pid, number)
 

@@ -1,4 +1,4 @@
-"""Why a job of Slurm has ended that did not record its own end."""
+"""How a Slurm job ended if its controller did not record that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH_LOG = "cluster/batch.log"
 _LOG = f"see {BATCH_LOG} in its folder"
 _NO_OUTPUT = "0:53"  # what slurmd reports of a batch script whose output file it cannot open
 _NOT_LAUNCHED = ("JobLaunchFailure", "BadConstraints", "InvalidAccount", "InvalidQOS", "SystemFailure")
-_MEMORY = "ask for more of it (memoryMB)"
+_MEMORY = "ask for more memory (memoryMB)"
 _LATER = "ask for less time with --slurm time=TIME, or for a later deadline"
 _NODE_FAIL = "NODE_FAIL"
 _UNKNOWN = "Invalid job id"  # what slurmctld says of a job that it does not know
@@ -49,8 +49,8 @@ class RecordedEnd(NamedTuple):
 
 
 def asked(site: SlurmSite, job: str) -> SlurmJobEnd | None:
-    """What Slurm's accounting says, and where there is none, its controller, which forgets a job after some minutes.
-    None if the job has not ended. SlurmSilent: nobody answers."""
+    """What Slurm's accounting reports. Without accounting, what slurmctld reports, which forgets a job after some
+    minutes. None if the job has not ended. SlurmSilent: neither answers."""
     state = ""
     for question in (_of_accounting, _of_controller):
         try:
@@ -112,8 +112,8 @@ def _user(number: str) -> str:
 
 
 def recorded(end: SlurmJobEnd, job: str, stopped_by: str = "", lost_node: str = "") -> RecordedEnd:
-    """How a run ended whose job ended like this. `stopped_by`: who had asked kedge to stop it. `lost_node`: why the
-    job was cancelled by itself."""
+    """How the run ended, from the end of its Slurm job. `stopped_by`: who had asked kedge to stop it. `lost_node`: why
+    the job cancelled itself."""
     where = f" (Slurm job {job}{f', node {end.node}' if end.node else ''})"
     if stopped_by and end.state in ("", "CANCELLED"):
         return RecordedEnd(State.STOPPED, STOPPED_BY_USER, f"stopped by {stopped_by}")
@@ -142,16 +142,18 @@ def recorded(end: SlurmJobEnd, job: str, stopped_by: str = "", lost_node: str = 
         case "PREEMPTED":
             return RecordedEnd(State.FAILED, _PREEMPTED, f"preempted by Slurm for another job{where}; {_ADVICE}")
         case "REVOKED":
-            text = f"another cluster of the federation had it, and it recorded no end{where}; {_LOG}"
+            text = f"another cluster of the federation took it, and it did not record its end{where}; {_LOG}"
             return RecordedEnd(State.FAILED, None, text)
         case "":
-            text = f"Slurm does not know the job any more, and it recorded no end{where}; {_LOG}"
+            text = f"Slurm no longer knows the job, which did not record its end{where}; {_LOG}"
             return RecordedEnd(State.FAILED, None, text)
     if end.exit_code == _NO_OUTPUT:
         return RecordedEnd(State.FAILED, None, f"its node could not write into the run folder{where}")
     if end.reason in _NOT_LAUNCHED:
         return RecordedEnd(State.FAILED, None, f"{pending_reasons.text(end.reason)}{where}")
-    return RecordedEnd(State.FAILED, None, f"its controller {_ended(end.exit_code)} and recorded no end{where}; {_LOG}")
+    return RecordedEnd(
+        State.FAILED, None, f"its controller {_ended(end.exit_code)} without recording its end{where}; {_LOG}"
+    )
 
 
 def _ended(code: str) -> str:

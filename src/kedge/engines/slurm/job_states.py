@@ -1,6 +1,6 @@
-"""What each state means that Slurm shows of a job: those of job_state_string in its source, up to 25.05.
+"""The states that Slurm shows for a job, and what they mean: those of job_state_string in its source, up to 25.05.
 
-A job has a base state and perhaps flags; squeue and scontrol show the flag where there is one.
+A job has a base state and may have a flag; squeue and scontrol then show the flag.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from kedge.runs.liveness import JobPhase
 SUSPENDED = "SUSPENDED"
 _HELD = "scontrol release JOB lets it start"
 
-# The phase, and what a user should know who only sees that nothing happens.
+# The phase, and what to tell a user who sees that nothing happens.
 STATES: dict[str, tuple[JobPhase, str]] = {
     "PENDING": (JobPhase.PENDING, ""),
     "RUNNING": (JobPhase.RUNNING, ""),
     SUSPENDED: (
         JobPhase.RUNNING,
-        "Slurm has suspended it, so that its tasks stand still; they go on when Slurm resumes it",
+        "Slurm has suspended it; its tasks are paused until Slurm resumes it",
     ),
     "BOOT_FAIL": (JobPhase.GONE, ""),
     "CANCELLED": (JobPhase.GONE, ""),
@@ -42,16 +42,16 @@ STATES: dict[str, tuple[JobPhase, str]] = {
     # Listed for as long as the other cluster has the job; see job_ends for a job that is not listed any more.
     "REVOKED": (JobPhase.RUNNING, "another cluster of the federation has taken it"),
     "SIGNALING": (JobPhase.RUNNING, ""),
-    "SPECIAL_EXIT": (JobPhase.PENDING, f"it is queued again in what Slurm calls a special state, and held; {_HELD}"),
+    "SPECIAL_EXIT": (JobPhase.PENDING, f"it is queued again with the state SPECIAL_EXIT, and held; {_HELD}"),
     "STAGE_OUT": (JobPhase.RUNNING, "it has ended, and its data are copied out of the burst buffer"),
-    "STOPPED": (JobPhase.RUNNING, "somebody has sent SIGSTOP to its tasks; scancel --signal=CONT JOB lets them go on"),
+    "STOPPED": (JobPhase.RUNNING, "somebody has sent SIGSTOP to its tasks; scancel --signal=CONT JOB resumes them"),
     "UPDATE_DB": (JobPhase.RUNNING, ""),
 }  # fmt: skip
 _OVER = frozenset({"COMPLETING", "STAGE_OUT", "REVOKED"})  # not gone, but the allocation is
 
 
 def phase(state: str) -> JobPhase:
-    """The phase of a job in this state. One that is not known is none of those in which a job ends."""
+    """The phase of a job in this state. An unknown state counts as running, so that it never ends a job."""
     return STATES[state][0] if state in STATES else JobPhase.RUNNING
 
 

@@ -1,4 +1,4 @@
-"""What Slurm says of a run, and the end of a run that its job did not record itself."""
+"""The state of a run as Slurm reports it. Records the end of a run whose controller did not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kedge.runs import disk_reserve, events, report, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord, has_end, is_submitted_now, last_word, write_word
+from kedge.runs.liveness import JobPhase, SchedulerAnswer, has_end, is_submitted_now, last_answer, write_answer
 from kedge.states import FINAL, State
 
 _SUBMIT_SEC = 180.0  # sbatch may still be at work although its caller was killed
@@ -25,16 +25,16 @@ _INTERRUPTS = ("Ctrl-C",)
 _SAID, _LOG_SIZE = "kedge: ", 64 << 10
 
 
-def word(run: Run) -> SchedulerWord:
-    """What Slurm says of the job of a run. Records the end of a run whose job is gone, once."""
+def ask_scheduler(run: Run) -> SchedulerAnswer:
+    """The state of a run's job, as Slurm reports it. If the job is gone, the end of the run is recorded, once."""
     files, began = run.cluster, time.monotonic()
     said = _asked(run, files.object(files.job))._replace(took=time.monotonic() - began)
-    if said != last_word(files):
-        write_word(files, said)
+    if said != last_answer(files):
+        write_answer(files, said)
     return said
 
 
-def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
+def _asked(run: Run, job: dict[str, Any]) -> SchedulerAnswer:
     site, known = SlurmSite.of(job), job.get("job")
     try:
         found = job_table.list_run(site, run, known)
@@ -43,28 +43,28 @@ def _asked(run: Run, job: dict[str, Any]) -> SchedulerWord:
             return _alive(found)
         number = found.id if found else known
         if not number and (time.time() - float(job.get("time", 0)) < _SUBMIT_SEC or is_submitted_now(run)):
-            return SchedulerWord(state=JobPhase.PENDING, text="it is being submitted", checked=time.time())
+            return SchedulerAnswer(state=JobPhase.PENDING, text="it is being submitted", checked=time.time())
         end = job_ends.asked(site, number) if number else None
         if number and end is None:
-            return SchedulerWord(number, JobPhase.RUNNING, checked=time.time())
+            return SchedulerAnswer(number, JobPhase.RUNNING, checked=time.time())
     except SlurmError as error:
-        last = last_word(run.cluster)  # without a job if nobody has asked before
+        last = last_answer(run.cluster)  # without a job if nobody has asked before
         return last._replace(
             job=last.job or str(known or ""), state=JobPhase.UNKNOWN, text=str(error), checked=time.time()
         )
     stopped_by = _stopped_by(run)
     if end is None:
-        text = "its submission was interrupted before Slurm had it"
+        text = "its submission was interrupted before Slurm accepted it"
         record_end(run, RecordedEnd(State.FAILED, None, text), stopped_by)
     else:
         found_end = job_ends.recorded(end, number or "", stopped_by, _lost_node(run))
         record_end(run, _of_start(run, found_end), stopped_by)
-    return SchedulerWord(number or "", JobPhase.GONE, checked=time.time())
+    return SchedulerAnswer(number or "", JobPhase.GONE, checked=time.time())
 
 
 def _of_start(run: Run, end: RecordedEnd) -> RecordedEnd:
-    """The end of a job with the reason if its controller never came to life: what the batch script has said, or the
-    likely one, that the node has no such folder."""
+    """The end of a job, with the reason if its controller never started: what the batch script printed, or the likely
+    one, that the node does not have the run folder."""
     if end.state is not State.FAILED or run.cluster.heartbeat.exists():
         return end
     if said := _of_script(run):
@@ -84,7 +84,7 @@ def _of_script(run: Run) -> str:
 
 
 def _lost_node(run: Run) -> str:
-    """What a node of the allocation has said of that of the controller; empty if it had not failed."""
+    """What another node recorded about the loss of the controller's node; empty if that was not lost."""
     left = run.cluster.object(run.cluster.allocation)
     cause = left.get("cause")
     return str(left.get("text", "")) if cause == "node_failure" else ""
@@ -96,13 +96,13 @@ def _adopt(run: Run, job: dict[str, Any], found: ListedJob) -> None:
         run.cluster.write(run.cluster.job, job | {"job": found.id})
 
 
-def _alive(found: ListedJob) -> SchedulerWord:
+def _alive(found: ListedJob) -> SchedulerAnswer:
     now = time.time()
     words = job_states.words(found.state, found.id)
     if not found.is_pending:
-        return SchedulerWord(found.id, JobPhase.RUNNING, text=words, checked=now)
+        return SchedulerAnswer(found.id, JobPhase.RUNNING, text=words, checked=now)
     text = "; ".join(filter(None, (words, pending_reasons.text(found.reason, found.id))))
-    return SchedulerWord(found.id, JobPhase.PENDING, found.reason, text, found.start, now)
+    return SchedulerAnswer(found.id, JobPhase.PENDING, found.reason, text, found.start, now)
 
 
 def _stopped_by(run: Run) -> str:

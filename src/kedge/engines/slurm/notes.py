@@ -1,4 +1,4 @@
-"""What the submitter of a job should know about how Slurm runs it."""
+"""Notes for the submitter of a job about how Slurm runs it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kedge.engines.slurm.script import resources
 from kedge.errors import CannotRun
 from kedge.plan.model import Plan, RolePlan
 
-_SITES = "whether they are enforced depends on the cluster (cgroups)"
+_SITES = "whether these limits are enforced depends on the cluster (cgroups)"
 _RUNTIMES = {PYXIS: "pyxis", APPTAINER: "Apptainer"}
 _IGNORED = "SBATCH_"  # variables with which users set options of sbatch
 
@@ -18,16 +18,16 @@ _IGNORED = "SBATCH_"  # variables with which users set options of sbatch
 def of(plan: Plan, options: SlurmOptions, environment: Mapping[str, str]) -> Iterator[str]:
     """The notes, for a submitter with this environment."""
     if options.container == BARE:
-        yield "the slurm engine uses no image here: tasks run as processes, with what the nodes have installed"
+        yield "the slurm engine uses no images here: tasks run as processes, with the software that the nodes have"
         yield from linked_storages.notes(plan, "slurm")
     else:
         yield from _of_containers(plan, options)
     yield from _of_resources(plan, options)
     if names := sorted(name for name in environment if name.startswith(_IGNORED)):
         keys = ", ".join(f"--slurm {name.removeprefix(_IGNORED).lower()}=…" for name in names[:2])
-        yield f"{', '.join(names)} of your environment has no effect; use {keys} where kedge has such an option"
+        yield f"{', '.join(names)} in your environment has no effect; use {keys} where kedge has such an option"
     if options.requeue and plan.time_limit is None:
-        yield "after a requeue the job's time starts anew; extras.kedge.timeLimit limits all of it together"
+        yield "each requeue starts the time limit of the allocation anew; extras.kedge.timeLimit limits the whole run"
 
 
 def _of_containers(plan: Plan, options: SlurmOptions) -> Iterator[str]:
@@ -37,7 +37,7 @@ def _of_containers(plan: Plan, options: SlurmOptions) -> Iterator[str]:
     if names := _names(role for role in plan.roles if role.shm_mb):
         yield f"shmMB has no effect with {runtime}: {names} shares /dev/shm with the node"
     if names := _names(role for role in plan.roles if role.capabilities):
-        yield f"{runtime} gives containers no further capabilities: {names} runs without them"
+        yield f"{runtime} cannot add capabilities to containers: {names} runs without them"
 
 
 def _of_resources(plan: Plan, options: SlurmOptions) -> Iterator[str]:
@@ -47,11 +47,11 @@ def _of_resources(plan: Plan, options: SlurmOptions) -> Iterator[str]:
         yield f"Slurm gives whole cores, so fractions are rounded up: {shown}"
     if not resources.is_packed(plan):
         yield (
-            "the roles differ in what they ask for, so each gets nodes of its own; with the same resourcePerInstance "
-            "they could share nodes"
+            "the roles ask for different resources, so each role gets its own nodes; with the same "
+            "resourcePerInstance they could share nodes"
         )
     if options.exclusive:
-        yield "on nodes of your own (exclusive), Slurm places tasks by their cores and GPUs, not by their memory"
+        yield "with exclusive nodes, Slurm places tasks by their cores and GPUs, not by their memory"
     gpus = [role for role in plan.roles if role.resources.gpu]
     if gpus and not resources.counts_by_task(options.gres):
         yield f"Slurm counts {options.gres} by node, so each node runs one task of {_names(gpus)}"
@@ -68,6 +68,6 @@ def check_storages(plan: Plan, options: SlurmOptions) -> None:
         for path in (mount.folder or "", mount.path):
             if ":" in path or "," in path:
                 raise CannotRun(
-                    f"the storage {mount.name} cannot be mounted: {_RUNTIMES[options.container]} takes no path with a "
-                    f"colon or a comma, such as {path}"
+                    f"the storage {mount.name} cannot be mounted: {_RUNTIMES[options.container]} accepts no path with "
+                    f"a colon or a comma, such as {path}"
                 )

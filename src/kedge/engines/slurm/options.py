@@ -39,18 +39,22 @@ def _of_site(name: str, kind: Any, text: str, **more: Any) -> EngineOption:
 
 
 ACCEPTS = (
-    _text("partition", "The partition, or several of which the first free one is taken.", "NAMES", _NAMES, _NO_NAMES)
+    _text(
+        "partition", "The partition, or several with commas between them: the job runs in the one where it can start "
+        "first.",
+        "NAMES", _NAMES, _NO_NAMES,
+    )
     ._replace(is_queue=True),  # what others call a queue: where jobs of a kind wait for their nodes
-    _text("account", "The account that the time is charged to.", "NAME", _NAME, _NO_NAME),
+    _text("account", "The account to charge.", "NAME", _NAME, _NO_NAME),
     _text("qos", "The quality of service.", "NAME", _NAME, _NO_NAME),
     _text(
-        "time", "The time limit of the allocation, with a unit, such as 90m or 2d. Otherwise it follows from the job's "
-        "time limit.",
+        "time", "The time limit of the allocation, with a unit, such as 90m or 2d. By default it follows from the "
+        "job's time limit.",
         "TIME", DURATION, NOT_A_DURATION,
     ),
     _text("constraint", "The features that nodes must have.", "FEATURES", _CONSTRAINT, _NO_CONSTRAINT),
     _text("reservation", "The reservation to run in.", "NAME", _NAMES, _NO_NAMES),
-    EngineOption("exclusive", bool, "Share the job's nodes with no other job.", group=GROUP),
+    EngineOption("exclusive", bool, "Do not share the job's nodes with other jobs.", group=GROUP),
     _text("gres", "How the cluster names the GPUs: a name, or a name and a type.", "NAME[:TYPE]", _GRES, _NO_GRES)
     ._replace(default="gpu"),
     EngineOption(
@@ -61,7 +65,7 @@ ACCEPTS = (
         "container", str, "How the cluster runs images.", choices=(BARE, PYXIS, APPTAINER), default=BARE,
     ),
     _of_site(
-        "sbatch", list, "Further options for `sbatch`, one each, such as `--licenses=matlab:1`.",
+        "sbatch", list, "More options for `sbatch`, one in each item, such as `--licenses=matlab:1`.",
         pattern=_DIRECTIVE, mismatch=_NO_DIRECTIVE,
     ),
     _of_site(
@@ -79,15 +83,15 @@ ACCEPTS = (
         "conf", str, "Slurm's configuration file, for `SLURM_CONF`.", pattern=_PATH, mismatch=_NO_PATH,
     ),
     _of_site(
-        "link_ports", str, "The ports of which the controller takes one for the link to its tasks.",
+        "link_ports", str, "The range of ports from which the controller takes one, to which its tasks connect.",
         pattern=_PORTS, mismatch=_NO_PORTS,
     ),
     _of_site(
-        "barrier", str, "How long the tasks of a job wait for each other before they start.", default="10m",
+        "barrier", str, "How long the tasks of a job wait for each other before the attempt fails.", default="10m",
         pattern=DURATION, mismatch=NOT_A_DURATION,
     ),
     _of_site(
-        "unreachable", str, "After how long without a word a task is called unreachable, which is no end of it.",
+        "unreachable", str, "How long a task may be silent before it is reported as unreachable; it is not ended.",
         default="2m", pattern=DURATION, mismatch=NOT_A_DURATION,
     ),
     _of_site(
@@ -126,11 +130,11 @@ class SlurmOptions(NamedTuple):
         0, which Slurm takes for none."""
         if self.time and self.time.replace(".", "").isdigit():
             raise InputError(
-                f"{_TIME}: {self.time} has no unit. To Slurm it would mean minutes, to kedge seconds; write "
+                f"{_TIME}: {self.time} has no unit. Slurm would take it as minutes, kedge as seconds; write "
                 f"{self.time}m or {self.time}s"
             )
         if self.time and not seconds(self.time):
-            raise InputError(f"{_TIME}: {self.time} is no time; leave it out for the usual one")
+            raise InputError(f"{_TIME}: {self.time} is not a time limit; leave it out for the default")
         return seconds(self.time) if self.time else None
 
     @property

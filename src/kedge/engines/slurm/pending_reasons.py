@@ -13,12 +13,12 @@ import re
 _JOB = "JOB"
 _NODES = "sinfo -R shows the nodes that are out of service and why"
 _LIMIT_SEC = "ask for less with --slurm time=TIME, or for another partition; sinfo -o '%P %l' shows the limits"
-_RESERVATION = ("its reservation does not exist or is not for you", "scontrol show reservation lists them")
+_RESERVATION = ("its reservation does not exist, or you may not use it", "scontrol show reservation lists them")
 _ACCOUNT = ("its account may not use this partition", "stop it, and use another account or partition")
 _QOS = ("its quality of service may not use this partition", "stop it, and use another qos or partition")
 _OF_ACCOUNT = ("a limit of your account is reached", "wait until your other jobs end")
 _OF_QOS = ("a limit of its quality of service is reached", "wait until other jobs end, or use another qos")
-# What nobody must do anything about has no second part.
+# Without a second part if there is nothing to do.
 _REASONS: dict[str, tuple[str, ...]] = {
     "Priority": ("other jobs of this partition have a higher priority",),
     "Resources": ("the job waits for nodes, cores, memory or GPUs to become free",),
@@ -44,7 +44,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
                        "stop it, and ask for fewer resources or other features; sinfo -o '%P %c %m %G %f' shows what "
                        "nodes have"),
     "PartitionDown": ("its partition is down", "wait, or use another one; sinfo -s lists them"),
-    "PartitionInactive": ("its partition takes no jobs now", "wait, or use another one; sinfo -s lists them"),
+    "PartitionInactive": ("its partition accepts no jobs now", "wait, or use another one; sinfo -s lists them"),
     "PartitionNodeLimit": ("it needs more nodes than the partition allows, or nodes that are down",
                            "ask for fewer instances, or use another partition; scontrol show partition shows MaxNodes"),
     "PartitionConfig": ("its partition can never give it so many cores, so much memory or so many nodes",
@@ -66,12 +66,12 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "Job's QOS not permitted to use this partition": _QOS,
     "AssociationJobLimit": _OF_ACCOUNT, "AssociationResourceLimit": _OF_ACCOUNT, "AssociationTimeLimit": _OF_ACCOUNT,
     "QOSJobLimit": _OF_QOS, "QOSResourceLimit": _OF_QOS, "QOSTimeLimit": _OF_QOS,
-    "JobHeldUser": ("you hold it", "scontrol release JOB lets it start"),
+    "JobHeldUser": ("it is held by its user", "scontrol release JOB lets it start"),
     "JobHeldAdmin": ("an administrator holds it", "ask the administrator of the cluster"),
     "JobHoldMaxRequeue": ("it was requeued too often, so Slurm holds it", "scontrol release JOB lets it start"),
     "JobLaunchFailure": ("it could not be started on its nodes", "ask the administrator of the cluster, or rerun it"),
     "launch failure limit exceeded requeued held": (
-        "it could not be started several times, so Slurm holds it", "scontrol release JOB tries again"),
+        "its start has failed several times, so Slurm holds it", "scontrol release JOB tries again"),
     "user env retrieval failed requeued held": (
         "Slurm could not read your environment on a node, so it has requeued the job and holds it",
         "scontrol release JOB tries again"),
@@ -82,12 +82,12 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "BurstBufferResources": ("the job waits for space in the burst buffer",),
     "BurstBufferStageIn": ("its data are copied to the burst buffer",),
     "BurstBufferOperation": ("an operation of the burst buffer has failed", "ask the administrator of the cluster"),
-    "FedJobLock": ("another cluster of the federation looks at it",),
+    "FedJobLock": ("another cluster of the federation is considering it",),
     "FrontEndDown": ("no front-end node of the cluster works", "ask the administrator of the cluster"),
     "NonZeroExitCode": ("it ended with an exit code that is not 0",),
     "OutOfMemory": ("it ran out of memory",),
     "RaisedSignal": ("it was killed by a signal",),
-    "SchedDefer": ("Slurm starts no job at its submission here; it looks at the job in the next round",),
+    "SchedDefer": ("this cluster starts no job right at submission; the scheduler considers it in its next round",),
     "SystemFailure": ("Slurm, the file system or the network has failed", "ask the administrator of the cluster"),
     "InactiveLimit": ("it was inactive for too long",),
     "MaxRequeue": ("it was requeued as often as this cluster allows",),
@@ -107,11 +107,11 @@ _END = re.compile(r"[,(].*", re.DOTALL)
 
 
 def text(reason: str, job: str = _JOB) -> str:
-    """Slurm's term for why the job of this number is pending, in words, with the term. One that is not known is
-    returned as it is."""
+    """Slurm's reason for the pending job of this number, explained, with the reason itself. An unknown one is returned
+    as it is."""
     name = reason.strip()
     if name in ("None", "(None)"):
-        return "Slurm has not looked at the job yet"
+        return "Slurm has not considered the job yet"
     name = name[1:-1] if name[:1] == "(" and name[-1:] == ")" else name
     term = _END.sub("", name).strip()
     known = _REASONS.get(name) or _REASONS.get(term) or _REASONS.get(name.replace("_", " ")) or _of_limit(term)

@@ -1,6 +1,6 @@
-"""Why sbatch has refused a job, or Slurm's commands cannot ask: their own words, and what to change.
+"""Advice for errors of sbatch and of Slurm's other commands: what they printed, and what to change.
 
-Source of the words: what slurm_strerror of Slurm 22.05 returns; other versions have the same.
+Source of the error texts: slurm_strerror of Slurm 22.05; other versions have the same texts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kedge.engines.slurm.options import SlurmOptions
 from kedge.engines.slurm.script import resources
 from kedge.plan.model import Plan
 
-# A part of what Slurm says, in lower case -> what to do. The first that fits counts.
+# A part of Slurm's error text, in lower case -> what to do. The first match counts.
 _PARTITION = "name another partition with --slurm partition=NAME; sinfo lists them"
 _TIME = "ask for less with --slurm time=TIME; sinfo -o '%P %l' shows the limits"
 _GRES = "name the GPUs as this cluster does with --slurm gres=NAME; sinfo -o '%G' shows them"
@@ -25,32 +25,32 @@ _ADVICE = {
     "group not permitted": "that partition is for other groups (AllowGroups in scontrol show partition); name another "
     "one with --slurm partition=NAME",
     "access/permission denied": "the partition may be for administrators (RootOnly) or for other login nodes "
-    "(AllocNodes in scontrol show partition), or this cluster is not for you",
-    "invalid account": "name an account of yours with --slurm account=NAME; "
+    "(AllocNodes in scontrol show partition), or you may not use this cluster",
+    "invalid account": "name one of your accounts with --slurm account=NAME; "
     "sacctmgr show associations user=$USER lists them",
-    "invalid qos": "name a quality of service of yours with --slurm qos=NAME; sacctmgr show qos lists them",
+    "invalid qos": "name a quality of service that you may use with --slurm qos=NAME; sacctmgr show qos lists all",
     "reservation": _RESERVATION,
     "node configuration is not available": _SIZE,
     "partition configuration not available": _SIZE,
     "more processors requested than permitted": "ask for fewer CPUs in resourcePerInstance",
     "more tasks than available processors": "ask for fewer instances, or for another partition",
     "node count": "ask for fewer instances, or for another partition",
-    "unsupported by configured selecttype": "Slurm counts GPUs by task only with SelectType=select/cons_tres; that is "
-    "for the cluster's administrator",
+    "unsupported by configured selecttype": "Slurm supports GPUs per task only with SelectType=select/cons_tres; ask "
+    "the cluster's administrator",
     "generic resource": _GRES,
     "invalid gres": _GRES,
     "insufficient gres": _SIZE,
     "invalid feature": "check --slurm constraint=FEATURES; sinfo -o '%f' shows the features",
     "license": "correct the licenses in engines.slurm.sbatch of the site's file; scontrol show licenses lists them",
-    "qosmaxsubmitjob": "you have as many jobs as you may have: wait until one ends, or use another qos",
-    "violates accounting/qos policy": "it is more than your account may use: ask for less time, fewer nodes, or "
+    "qosmaxsubmitjob": "you have reached your limit of submitted jobs: wait until one ends, or use another qos",
+    "violates accounting/qos policy": "the job exceeds a limit of your account: ask for less time, fewer nodes, or "
     "another qos or account",
     "qos usage threshold": "your account has used up its share: wait, or use another qos",
     "time limit": _TIME,
     "memory": "ask for less memoryMB in resourcePerInstance",
-    "submissions disabled": "the cluster takes no jobs now: try again later, or ask its administrator",
-    "unable to create job record": "the cluster holds as many jobs as it can (MaxJobCount): try again later",
-    "error writing script": "slurmctld cannot store the job; that is for the cluster's administrator",
+    "submissions disabled": "the cluster accepts no jobs now: try again later, or ask its administrator",
+    "unable to create job record": "the cluster has reached its limit of jobs (MaxJobCount): try again later",
+    "error writing script": "slurmctld cannot store the job; ask the cluster's administrator",
 }
 _OF_MACHINE = {
     "could not establish a configuration source": "this machine has no configuration of Slurm: run kedge on a login "
@@ -59,11 +59,11 @@ _OF_MACHINE = {
     "engines.slurm.conf in the site's file",
     "unable to establish control machine address": "this machine does not know the host of Slurm's controller "
     "(SlurmctldHost): run kedge on a login node, or ask the cluster's administrator",
-    "incompatible versions": "the commands and the cluster have different versions of Slurm; name others with "
-    "engines.slurm.commands in the site's file",
-    "munge": "munge does not work on this machine; that is for its administrator",
-    "authentication error": "munge does not work on this machine; that is for its administrator",
-    "credential": "munge does not work on this machine; that is for its administrator",
+    "incompatible versions": "the commands on this machine do not fit the cluster's version of Slurm; name the folder "
+    "of commands that do with engines.slurm.commands in the site's file",
+    "munge": "munge does not work on this machine; ask its administrator",
+    "authentication error": "munge does not work on this machine; ask its administrator",
+    "credential": "munge does not work on this machine; ask its administrator",
 }
 _NO_COMPONENTS = "requested operation not supported"
 _SILENT = "Slurm's controller does not answer: try again later; scontrol ping shows whether it works"
@@ -77,8 +77,8 @@ def explained(said: str, plan: Plan, options: SlurmOptions) -> str:
         advice += _of_threads(plan)
     if _NO_COMPONENTS in lower and not resources.is_packed(plan):
         advice = (
-            "give all roles the same resourcePerInstance: this cluster may have no heterogeneous jobs, for which it "
-            "needs SchedulerType=sched/backfill"
+            "give all roles the same resourcePerInstance: this cluster may not support heterogeneous jobs, which need "
+            "SchedulerType=sched/backfill"
         )
     if not advice and ("contact slurm controller" in lower or "has not answered" in lower or "timed out" in lower):
         advice = _SILENT
@@ -86,7 +86,7 @@ def explained(said: str, plan: Plan, options: SlurmOptions) -> str:
 
 
 def unanswered(said: str) -> str:
-    """What a command of Slurm said that could not ask at all, and what to change."""
+    """The error of a command that could not reach Slurm at all, and what to change."""
     return _with(said, _found(_OF_MACHINE, said.lower()))
 
 
@@ -99,10 +99,10 @@ def _found(table: Mapping[str, str], lower: str) -> str:
 
 
 def _of_threads(plan: Plan) -> str:
-    """Why a node may be too small although it is not: memory counts for each thread of the cores that are given."""
+    """Why a node may seem too small: Slurm counts memory for each thread of the cores that it gives."""
     if not (odd := [role.name for role in plan.roles if resources.shape(role).cpus % 2]):
         return ""
     return (
-        f". If cores have two threads there, Slurm gives whole cores, and memory for each thread: an even cpu for "
-        f"{', '.join(odd)} avoids waste"
+        f". If the cluster's cores have two threads, Slurm gives whole cores and counts memory for each thread: an "
+        f"even cpu for {', '.join(odd)} avoids waste"
     )

@@ -1,4 +1,4 @@
-"""What the owner of a run asks of it from a login node: over the link, and where that does not work, by Slurm."""
+"""Requests of the owner of a run from a login node: over the link to its controller, otherwise through Slurm."""
 
 from __future__ import annotations
 
@@ -69,11 +69,13 @@ def _ask(run: Run, request: _Request) -> tuple[str, ...]:
         _ask_controller(run, request.kind)
     except CannotRun as unreached:
         if isinstance(unreached, owner_client.NoAnswer) and not request.kill:
-            raise  # the controller may have counted it: once more would be a kill
+            raise  # the controller may have taken it: a second request to stop is one to kill
         try:
             return _ask_slurm(run, request, unreached)
         except SlurmError as error:
-            raise CannotRun(f"{run.id} has not got the request, and goes on: {unreached}; {error}; try again") from None
+            raise CannotRun(
+                f"the request has not reached {run.id}, which continues: {unreached}; {error}; try again"
+            ) from None
     return ()
 
 
@@ -83,11 +85,11 @@ def _ask_controller(run: Run, kind: str) -> None:
     place = files.object(files.address)
     addresses, port = place.get("addresses"), place.get("port")
     if not isinstance(addresses, list) or not isinstance(port, int):
-        raise CannotRun("the controller of this run has not said yet where it is")
+        raise CannotRun("the controller of this run has not recorded its address yet")
     try:
         keys = LinkKeys.from_json(files.read(files.link))
     except (OSError, ValueError) as error:
-        raise CannotRun(f"the keys of the link of this run cannot be read: {error}") from None
+        raise CannotRun(f"the keys for the controller of this run cannot be read: {error}") from None
     owner_client.ask(keys, [str(each) for each in addresses], port, kind, _other_user(run), _LINK_SEC)
 
 
@@ -106,7 +108,7 @@ def user_name(user: int) -> str:
 
 
 def _ask_slurm(run: Run, request: _Request, unreached: CannotRun) -> tuple[str, ...]:
-    """Ask by Slurm, because the link does not work, or does not yet."""
+    """Send the request with scancel, because the link does not work, or not yet."""
     job = run.cluster.object(run.cluster.job)
     site = SlurmSite.of(job)
     job_table.forget()
@@ -124,25 +126,25 @@ def _ask_slurm(run: Run, request: _Request, unreached: CannotRun) -> tuple[str, 
         raise CannotRun(f"{run.id}: {unreached}")
     if found.state == SUSPENDED:  # scancel would wait, too
         raise CannotRun(
-            f"{run.id} cannot get the request now, because {job_states.words(SUSPENDED, found.id)}: try again then; "
-            f"scancel {found.id} ends it at once"
+            f"the request cannot reach {run.id} now: {job_states.words(SUSPENDED, found.id)}. Try again then, or end "
+            f"it at once with scancel {found.id}"
         )
     if request.by and not run.cluster.heartbeat.exists():
         _record(run, request)  # a batch script that is just starting may not be able to pass it on
     commands.run(site, "scancel", "--batch", f"--signal={request.signal}", found.id)
-    return (f"{unreached}; Slurm passes the request on", *_last_resort(request, found))
+    return (f"{unreached}; the request was sent by scancel instead", *_last_resort(request, found))
 
 
 def _not_listed(run: Run, unreached: CannotRun) -> tuple[str, ...]:
-    """Slurm lists no such job any more: its end is recorded. CannotRun: it does not say that the job is gone either."""
-    said = liveness.word(run)
+    """squeue does not list the job. Record its end if it is gone. CannotRun: Slurm does not say that it is gone."""
+    said = liveness.ask_scheduler(run)
     if said.state == JobPhase.GONE:
         return ()
     if said.state == JobPhase.PENDING:
         raise CannotRun(f"{run.id} has not got the request: {said.text}; try again in a moment")
     raise CannotRun(
-        f"{run.id} has not got the request, and goes on: {unreached}; "
-        f"{said.text or 'squeue does not list its job'}; try again as the user whose job it is"
+        f"the request has not reached {run.id}, which continues: {unreached}; "
+        f"{said.text or 'squeue does not list its job'}; try again as the owner of the job"
     )
 
 

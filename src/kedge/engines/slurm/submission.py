@@ -31,7 +31,7 @@ def chosen_layers(plan: Plan) -> tuple[str, ...]:
 
 def submit(run: Run, plan: Plan, options: SlurmOptions, say: Callable[[str], object] = lambda text: None) -> None:
     """Submit a run whose orders are in its folder. CannotRun: Slurm refuses it, with its reason and what to change.
-    `say` tells the user what sbatch says beside the number of the job: warnings, or words of the site's own plugins.
+    `say` shows the user what sbatch prints besides the number of the job: warnings, and messages of the site's plugins.
 
     The job carries the run's id as its comment, so that it is found again if this process is killed before it has
     written the number of the job.
@@ -70,7 +70,7 @@ def _sbatch(site: SlurmSite, run: Run, say: Callable[[str], object]) -> str:
     said = commands.run(site, *argv, patience_sec=commands.SUBMIT_SEC, say=say, environment=site.job_environment())
     number = said.strip().rpartition("\n")[2].partition(";")[0]
     if not number.isascii() or not number.isdigit():
-        raise SlurmError(f"sbatch: answered {said.strip()!r:.200} instead of the number of a job")
+        raise SlurmError(f"sbatch: it printed {said.strip()!r:.200} instead of the number of a job")
     return number
 
 

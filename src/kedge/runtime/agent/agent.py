@@ -1,5 +1,5 @@
-"""The agent does what the controller asks, and reports what becomes of the task. The task goes on whether there is a
-connection or not."""
+"""The agent does what the controller asks, and reports the events and the end of the task. The task keeps running
+without a connection, too."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _FOR_EVENTS = 1 << 20  # bytes of the room that files leave
 
 
 class Agent:
-    """One task's agent. `state` is what it knows, saved before anybody is told; `send(kind, header, body)` tells the
-    controller, `room` how many bytes it should get now."""
+    """One task's agent. `state` is what it knows, saved before it reports it; `send(kind, header, body)` sends a
+    message to the controller, `room` returns how many bytes should be sent now."""
 
     def __init__(self, task: AgentTask, folders: NodeFolders, loop: Loop, send: Send, room: Callable[[], int]) -> None:
         self.state = load(folders.files)
@@ -76,8 +76,8 @@ class Agent:
                     self._save(pid=each.pid, start_time=each.start_time)
 
     def check_taken_over(self) -> None:
-        """After all that the keeper has told was read: a supervisor that is gone, and whose end was told to the agent
-        before alone, has ended."""
+        """Called when all lines of the keeper were read: a supervisor that is gone, and whose end was reported only to
+        the previous agent, has ended."""
         if self._running and self.state.running and not self._supervisor_lives:
             self._supervisor_gone(None)
 
@@ -97,7 +97,7 @@ class Agent:
             self._supervisor_gone(os.waitstatus_to_exitcode(int(numbers[1])))
 
     def told_state(self) -> dict[str, Any]:
-        """What each connection begins with, see AgentState.told."""
+        """The state in the first message of each connection, see AgentState.told."""
         return self.state.told(only_safe=self._is_mirrored)
 
     @property
@@ -126,14 +126,14 @@ class Agent:
                 self._mirror.finish()
 
     def all_is_safe(self) -> None:
-        """The controller has all that it was told."""
+        """The controller has acknowledged everything."""
         if self._mirror and self.state.ended:
-            return  # the end has not been told
+            return  # the end was not reported
         if not self.state.safe or self._events != self.state.events:
             self._save(events=self._events, safe=True)
 
     def keeper_lost(self) -> None:
-        """The scheduler takes the task for ended, so nothing of it may go on."""
+        """The scheduler counts the task as ended, so nothing of it may continue."""
         if self._running and self._running.pid and self._supervisor_lives:
             tree.kill_alone(self._running.pid)
         self._folders.remove()
@@ -169,11 +169,11 @@ class Agent:
         return self._send(messages.RESERVED, {"ports": self.state.ports})
 
     def _reserved(self, counts: dict[str, int]) -> dict[str, list[int]]:
-        """Ports that can be told to every controller. KedgeError, OSError."""
+        """Reserve ports, as many as fit into a message. KedgeError, OSError."""
         ports = self._ports.reserve(counts)
         if len(json.dumps(ports)) > LONGEST_PORTS:
             self._ports.release()
-            raise CannotRun(f"{sum(counts.values())} ports are too many for one task on a cluster: 5000 are possible")
+            raise CannotRun(f"{sum(counts.values())} ports are too many for one task on a cluster; the limit is 5000")
         return ports
 
     def _hold_ports(self) -> None:
@@ -316,7 +316,7 @@ class Agent:
             self._loop.alarm(now + tree.RESCAN_SEC, lambda: self._finish_task(code, text))
             return
         named = ", ".join(f"{one.pid} ({one.name})" for one in left[:_MOST_NAMED])
-        hanging = f"some processes cannot be ended: {named}" if left else ""
+        hanging = f"some processes cannot be killed: {named}" if left else ""
         self._ended(results.report(self._folder), code, hanging or text)
 
     def _ended(self, report: dict[str, Any] | None, code: int | None, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The agent's end of the link. It comes back after whatever happens, and nothing is lost or arrives twice."""
+"""The agent's end of the link. It reconnects whatever happens, and no message is lost or arrives twice."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class AgentConnection:
         )
 
     def moved(self, addresses: Sequence[str], port: int) -> None:
-        """The controller is somewhere else now; what its address file says comes first."""
+        """The controller has another address now; its address file is tried first."""
         self._dialing.addresses, self._dialing.port = addresses, port
 
     def send(self, kind: str, header: dict[str, Any], body: bytes = b"") -> None:

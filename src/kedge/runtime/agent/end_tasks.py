@@ -1,4 +1,4 @@
-"""Ends tasks whose agents are silent, from beside them on their node."""
+"""Kills tasks whose agents do not react, from another process on their node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main(argv: Sequence[str]) -> int:
     end = time.monotonic() + tree.GIVE_UP_SEC
     while found := _matching(wanted):
         if time.monotonic() > end:
-            say(f"some processes cannot be ended: {', '.join(map(str, found))}")
+            say(f"some processes cannot be killed: {', '.join(map(str, found))}")
             return 1
         for pid, parent in found.items():
             if parent not in found:

@@ -1,6 +1,6 @@
-"""The keeper: the main process of a task on a cluster, above its agent. It adopts and reaps what runs below, starts the
-agent again if that is killed, and passes on to it the scheduler's signals, so that the supervisor gets each of them
-once and the agent lives to tell how the task has ended. It loads next to nothing.
+"""The keeper: the main process of a task on a cluster, the parent of its agent. It is the subreaper of the task,
+restarts the agent if that is killed, and forwards the scheduler's signals to it, so that the supervisor gets each
+signal once and the agent survives to report how the task ended. It imports next to nothing.
 
 It writes to the agent in lines of a pipe, which a new agent goes on reading: `ended PID WAIT_STATUS`, `signal NUMBER`.
 """
@@ -83,7 +83,7 @@ def _keep(task: AgentTask, folders: NodeFolders, told: int, tell: int) -> int:
         lost = 0 if time.monotonic() - began > _LONG_SEC else lost + 1
         say(f"the agent of {task.name} on {task.node} ended with {_shown(code)}")
         if lost > len(_PAUSES_SEC):
-            say(f"the agent of {task.name} was lost {lost} times; the task is given up")
+            say(f"the agent of {task.name} ended {lost} times in a row; it is not started again")
             return GIVEN_UP
         time.sleep(_PAUSES_SEC[lost - 1] if lost else 0.0)
 

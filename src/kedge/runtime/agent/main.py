@@ -1,4 +1,4 @@
-"""The command line of the agent, and what it is told on stdin."""
+"""The command line of the agent, and its orders on stdin."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _read_orders() -> bytes:
     while b"\n" not in data and len(data) < _LONGEST_ORDERS and (more := _read(0)):
         data += more
     if not data:
-        raise ValueError("nothing has come on stdin: whoever starts an agent writes its orders there")
+        raise ValueError("stdin is empty: an agent reads its orders there")
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     os.dup2(null, 0)
     os.close(null)

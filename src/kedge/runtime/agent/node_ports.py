@@ -27,7 +27,7 @@ class NodePorts:
         return {label: [next(numbers) for _ in range(count)] for label, count in counts.items()}
 
     def hold_again(self, taken: Ports) -> None:
-        """Hold ports that were taken earlier, as far as nobody has them now."""
+        """Hold ports that were taken earlier, unless another process has taken them."""
         missing = {number for numbers in taken.values() for number in numbers} - {held.number for held in self._held}
         for number in sorted(missing):
             self._claims.take(number)

@@ -42,7 +42,7 @@ class PodAgent(Agent):
         )
 
     def check_taken_over(self) -> None:
-        """The end of the supervisor is told by the FIFO, to a new agent as well. But one that may not have got its task
+        """The FIFO reports the end of the supervisor, to a restarted agent, too. But one that may not have got its task
         must not get it now."""
         if self._running and self.state.pid is None:
             self._kill()
@@ -81,7 +81,7 @@ class PodAgent(Agent):
         self._send(messages.CODE_WANTED, {"offset": offset})
 
     def _answer_reserve(self) -> None:
-        """If it was asked: something has come that the answer waited for."""
+        """Answer RESERVE, if it came: something that the answer waited for has happened."""
         if self._wanted_ports is not None:
             self._reserve(self._wanted_ports)
 

@@ -47,7 +47,7 @@ def run(task: AgentTask, folders: NodeFolders, told: int, *, restarted: bool) ->
         heard = now if link.connected or agent.state.running else heard
         patience = HEIR_SEC if agent.has_untold_end else ORPHAN_SEC
         if now > heard + patience:
-            say(f"no controller for {patience:g} s: {link.error}")
+            say(f"no connection to the controller for {patience:g} s: {link.error}")
             agent.exit_code = GIVEN_UP
         if agent.exit_code is None:
             due = min(link.due, agent.due, heard + patience + 1)
@@ -66,7 +66,7 @@ def _agent(task: AgentTask, folders: NodeFolders, loop: Loop, link: AgentConnect
 
 
 class KeeperLines:
-    """Reads what the keeper tells."""
+    """Reads the lines of the keeper."""
 
     def __init__(self, fd: int, agent: Agent) -> None:
         self._fd, self._agent = fd, agent
@@ -88,4 +88,4 @@ def _obey(agent: Agent, frame: LinkFrame) -> None:
     try:
         agent.command(frame)
     except (KeyError, TypeError, ValueError) as error:
-        say(f"the controller sent a {frame.kind} that is not complete: {error!r}")
+        say(f"the controller sent an incomplete {frame.kind}: {error!r}")

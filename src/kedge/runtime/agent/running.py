@@ -53,7 +53,7 @@ class RunningSupervisor:
                 os.kill(self.pid, number)
 
     def wake(self) -> None:
-        """Let a supervisor that was suspended go on, so that it can take requests."""
+        """Resume a supervisor that was suspended, so that it can take requests."""
         found = procfs.process(self.pid) if self.pid else None
         if found and found.state in "Tt":
             self.signal(signal.SIGCONT)

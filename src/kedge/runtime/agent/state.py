@@ -1,4 +1,4 @@
-"""What a new agent of a task needs to go on after the one before was killed: a file in its folder on the node."""
+"""What a restarted agent needs to continue after the previous one was killed: a file in its folder on the node."""
 
 from __future__ import annotations
 

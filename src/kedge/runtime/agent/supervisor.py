@@ -1,7 +1,6 @@
 """Starts the supervisor of a task attempt. It is forked from the agent: a new interpreter takes twice the CPU time, and
 opens twenty files on the shared file system. It becomes a child of the keeper, which reaps it and tells its end: so
-it does not notice when the agent is killed, and an agent that was started again knows as much of it as the one that has
-started it."""
+it is not affected when the agent is killed, and a restarted agent knows as much of it as the one that started it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Kills what runs below the keeper of an agent: supervisors with all that they have started. The keeper adopts every
-orphan, so nothing leaves this tree."""
+"""Kills the descendants of the keeper of an agent: supervisors with all that they have started. The keeper adopts
+every orphan, so nothing leaves this tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent has to say, until the controller has acknowledged it."""
+"""The messages of an agent that the controller has not acknowledged."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_without_the_server_the_copy_is_shown_with_its_time(scene):
 def test_a_driver_that_waits_says_why(scene):
     scene.server.nodes.automatic = False
     scene.submit()
-    assert liveness.word(scene.run).text == "Kubernetes has not created the pod of its driver yet"
+    assert liveness.ask_scheduler(scene.run).text == "Kubernetes has not created the pod of its driver yet"
     scene.server.nodes.start_job(f"{RUN_ID}-driver")
     pod = scene.driver_pod()["metadata"]["name"]
     scene.server.nodes.unschedulable(pod, "0/3 nodes are available: 3 Insufficient cpu.")
@@ -143,7 +143,7 @@ def test_a_driver_that_waits_says_why(scene):
     scene.server.nodes.schedule(pod)
     scene.server.nodes.run(pod)
     scene.forget_word()
-    assert liveness.word(scene.run).state == JobPhase.RUNNING
+    assert liveness.ask_scheduler(scene.run).state == JobPhase.RUNNING
 
 
 def test_a_run_whose_objects_were_deleted_has_ended(scene):

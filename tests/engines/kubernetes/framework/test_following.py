@@ -82,7 +82,7 @@ def test_a_job_from_its_submission_to_its_end(bench: FrameworkBench, compressed:
     assert seen(run) == now
     assert names(run) == recorded
     assert report.exists(run)
-    assert run_liveness.word(run).state == JobPhase.GONE
+    assert run_liveness.ask_scheduler(run).state == JobPhase.GONE
 
 
 def test_what_a_task_printed_is_kept_once(bench: FrameworkBench) -> None:
@@ -168,7 +168,7 @@ def test_a_framework_that_nobody_has_looked_at_says_so_and_can_be_stopped(
     bench: FrameworkBench, frameworks: FakeKubernetes
 ) -> None:
     run = bench.submit().run
-    said = liveness.word(run)
+    said = liveness.ask_scheduler(run)
     assert (said.state, said.text) == (JobPhase.PENDING, "FrameworkController has not looked at it yet; is it running?")
     requests.stop(run, kill=False)
     assert frameworks.listed("Framework") == []
@@ -179,7 +179,7 @@ def test_why_pods_wait_is_said(bench: FrameworkBench) -> None:
     run = bench.submit().run
     bench.step()
     bench.server.nodes.unschedulable(bench.pods()[0], "0/2 nodes are available: 2 Insufficient cpu.")
-    assert "2 have too little CPU free" in liveness.word(run).text
+    assert "2 have too little CPU free" in liveness.ask_scheduler(run).text
 
 
 def test_a_deleted_framework_ends_the_run(bench: FrameworkBench) -> None:
@@ -187,7 +187,7 @@ def test_a_deleted_framework_ends_the_run(bench: FrameworkBench) -> None:
     bench.run_pods()
     seen(run)
     bench.api.delete("Framework", bench.framework()["metadata"]["name"])
-    assert liveness.word(run).state == JobPhase.GONE
+    assert liveness.ask_scheduler(run).state == JobPhase.GONE
     now = status.read(run)
     assert (now.state, now.text) == (State.FAILED, "its Framework was deleted")
 

@@ -21,7 +21,7 @@ FULL = "0/2 nodes are available: 2 Insufficient cpu."
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"barrier": "4s"}, "the tasks did not come together: after 4 s, 1 of 2 tasks is not there"),
+        ({"barrier": "4s"}, "the tasks could not start: after 4 s, 1 of 2 tasks is not ready"),
         ({"pending": "2s"}, "no node of the cluster could take the task in time"),
     ],
 )

@@ -21,7 +21,7 @@
 #SBATCH --mem-per-cpu=8192M
 #SBATCH --gpus-per-task=a100:2
 
-# If this node fails, Slurm keeps the others, without this script: then the next node ends the job.
+# Runs on the second node: ends or requeues the job if the first node, with this script, has failed.
 watch='
 last=none
 while sleep 120; do
@@ -99,7 +99,7 @@ while :; do
     if [ -z "$pending" ]; then wait "$pause" 2>/dev/null; fi
     pause=''
 done
-# What killed agents have left on this node, secrets in memory among it.
+# Remove what killed agents have left on this node, such as secrets in memory.
 if [ -x "$bundle/agent" ]; then "$bundle/agent" --sweep </dev/null; fi
 
 exit "$code"

@@ -16,7 +16,7 @@ from kedge.runs import disk_reserve, events, report, status
 from kedge.runs.events import EventLog
 from kedge.runs.folder import Run
 from kedge.runs.job_events import JobEvent
-from kedge.runs.liveness import JobPhase, SchedulerWord, has_begun, has_end, last_word, write_word
+from kedge.runs.liveness import JobPhase, SchedulerAnswer, has_begun, has_end, last_answer, write_answer
 from kedge.states import FINAL, State
 from kedge.terminal_text import one_line
 
@@ -26,27 +26,27 @@ _INTERRUPTS = ("Ctrl-C",)
 _DELETED = "what kedge had created for it in the namespace was deleted"
 
 
-def word(run: Run) -> SchedulerWord:
+def ask_scheduler(run: Run) -> SchedulerAnswer:
     """What Kubernetes says of a run. Records the end of a run of which nothing is left there, once."""
     return recorded(run, _asked(run))
 
 
-def recorded(run: Run, said: SchedulerWord) -> SchedulerWord:
+def recorded(run: Run, said: SchedulerAnswer) -> SchedulerAnswer:
     """The same, which is remembered for those who cannot ask."""
-    if said != last_word(run.cluster):
-        write_word(run.cluster, said)
+    if said != last_answer(run.cluster):
+        write_answer(run.cluster, said)
     return said
 
 
-def unreachable(run: Run, error: CannotRun, now: float) -> SchedulerWord:
+def unreachable(run: Run, error: CannotRun, now: float) -> SchedulerAnswer:
     """What was known last, and of when that is."""
     since = copy_state.read(run.cluster).when
     shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
     text = f"{error}; what is shown of it is as it was at {shown}" if since else str(error)
-    return last_word(run.cluster)._replace(state=JobPhase.UNKNOWN, text=one_line(text), checked=now)
+    return last_answer(run.cluster)._replace(state=JobPhase.UNKNOWN, text=one_line(text), checked=now)
 
 
-def _asked(run: Run) -> SchedulerWord:
+def _asked(run: Run) -> SchedulerAnswer:
     now = time.time()
     try:
         found = SubmittedRun(run)
@@ -61,20 +61,20 @@ def _asked(run: Run) -> SchedulerWord:
         return unreachable(run, error, now)
 
 
-def without_owner(found: SubmittedJob, deleted: str, now: float) -> SchedulerWord:
+def without_owner(found: SubmittedJob, deleted: str, now: float) -> SchedulerAnswer:
     """What there is of a run that has not what owns all else, which somebody has `deleted` if it was there."""
     if not found.uid and now - found.time < _SUBMIT_SEC:
-        return SchedulerWord(found.name, text="it is being submitted", checked=now)
+        return SchedulerAnswer(found.name, text="it is being submitted", checked=now)
     text = deleted if found.uid else "its submission was interrupted before the cluster had it"
     record_end(found.run, State.FAILED, text)
-    return SchedulerWord(found.name, JobPhase.GONE, checked=now)
+    return SchedulerAnswer(found.name, JobPhase.GONE, checked=now)
 
 
-def _ended(found: SubmittedRun, anchor: dict[str, Any], ended: str, now: float) -> SchedulerWord:
+def _ended(found: SubmittedRun, anchor: dict[str, Any], ended: str, now: float) -> SchedulerAnswer:
     """The driver has said how the job ended. What the run folder says about that is fetched, if it can be; otherwise
     what the decision log says."""
     run = found.run
-    gone = SchedulerWord(found.names.name, JobPhase.GONE, checked=now)
+    gone = SchedulerAnswer(found.names.name, JobPhase.GONE, checked=now)
     if has_end(run):
         return gone
     why = fetching.fetch(run)
@@ -82,7 +82,7 @@ def _ended(found: SubmittedRun, anchor: dict[str, Any], ended: str, now: float) 
         return gone
     pod = found.driver()
     if why and pod is not None and submitted.is_running(pod):
-        return SchedulerWord(found.names.name, JobPhase.RUNNING, text=why, checked=now)  # it can be fetched later
+        return SchedulerAnswer(found.names.name, JobPhase.RUNNING, text=why, checked=now)  # it can be fetched later
     if why:
         with suppress(OSError):
             kept_decisions.restore(found, anchor)
@@ -102,14 +102,14 @@ def _end_of(text: str) -> tuple[State, int | None]:
         return State.FAILED, None
 
 
-def _of_driver(found: SubmittedRun, now: float) -> SchedulerWord:
+def _of_driver(found: SubmittedRun, now: float) -> SchedulerAnswer:
     name, pod = found.names.name, found.driver()
     if pod is not None and submitted.is_running(pod):
-        return SchedulerWord(name, JobPhase.RUNNING, checked=now)
+        return SchedulerAnswer(name, JobPhase.RUNNING, checked=now)
     reason, text = _reason(pod), _waits(found, pod)
     if has_begun(found.run):  # the tasks go on without it
-        return SchedulerWord(name, JobPhase.RUNNING, reason, f"its driver is being replaced: {text}", checked=now)
-    return SchedulerWord(name, JobPhase.PENDING, reason, text, checked=now)
+        return SchedulerAnswer(name, JobPhase.RUNNING, reason, f"its driver is being replaced: {text}", checked=now)
+    return SchedulerAnswer(name, JobPhase.PENDING, reason, text, checked=now)
 
 
 def _waits(found: SubmittedRun, pod: dict[str, Any] | None) -> str:

@@ -77,7 +77,7 @@ def _ask(run: Run, wish: _OwnerWish) -> tuple[str, ...]:
     try:
         request = _append(found, wish)
     except _AnchorGone:
-        if liveness.word(run).state != JobPhase.GONE:
+        if liveness.ask_scheduler(run).state != JobPhase.GONE:
             raise CannotRun(f"{run.id} has not got the request, and goes on; try again") from None
         return ()
     if wish.kind == "kill":

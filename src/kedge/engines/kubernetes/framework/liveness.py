@@ -11,7 +11,7 @@ from kedge.engines.kubernetes.framework.submitted import SubmittedFramework
 from kedge.engines.kubernetes.pods import waiting
 from kedge.errors import CannotRun
 from kedge.runs.folder import Run
-from kedge.runs.liveness import JobPhase, SchedulerWord, has_end
+from kedge.runs.liveness import JobPhase, SchedulerAnswer, has_end
 from kedge.states import State
 
 _SHOWN_PODS = 50  # whose reasons are looked at
@@ -19,12 +19,12 @@ _DELETED = "its Framework was deleted"
 _NOBODY = "FrameworkController has not looked at it yet; is it running?"
 
 
-def word(run: Run) -> SchedulerWord:
+def ask_scheduler(run: Run) -> SchedulerAnswer:
     """What is known of a run now. Records the end of a run that has no Framework any more, once."""
     return liveness.recorded(run, _asked(run))
 
 
-def _asked(run: Run) -> SchedulerWord:
+def _asked(run: Run) -> SchedulerAnswer:
     now = time.time()
     try:
         found = SubmittedFramework(run)
@@ -36,15 +36,15 @@ def _asked(run: Run) -> SchedulerWord:
         return liveness.unreachable(run, error, now)
 
 
-def _of_progress(run: Run, found: SubmittedFramework, now_is: FrameworkProgress, now: float) -> SchedulerWord:
+def _of_progress(run: Run, found: SubmittedFramework, now_is: FrameworkProgress, now: float) -> SchedulerAnswer:
     name = found.name
     if now_is.is_over:
         why = "" if has_end(run) else following.fetch(run)
         state = JobPhase.GONE if has_end(run) else JobPhase.RUNNING
-        return SchedulerWord(name, state, text=why, checked=now)
+        return SchedulerAnswer(name, state, text=why, checked=now)
     if now_is.state == State.WAITING:
-        return SchedulerWord(name, JobPhase.PENDING, now_is.state, _waits(found, now_is), checked=now)
-    return SchedulerWord(name, JobPhase.RUNNING, checked=now)
+        return SchedulerAnswer(name, JobPhase.PENDING, now_is.state, _waits(found, now_is), checked=now)
+    return SchedulerAnswer(name, JobPhase.RUNNING, checked=now)
 
 
 def _waits(found: SubmittedFramework, now_is: FrameworkProgress) -> str:

@@ -19,12 +19,12 @@ _JOB, _RESTARTS = "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
 _REPORTS_SEC = 20.0  # after the last task has ended
 _PATIENCE_SEC = 10.0
 _ANSWER_SEC = 0.2  # between looks for an answer
-_NO_MORE_SEC = 2.0  # so little more time is none: Slurm tells whole seconds
+_NO_MORE_SEC = 2.0  # less additional time than this does not count: Slurm reports whole seconds
 
 
 class SlurmAllocation(NamedTuple):
     """`job` is Slurm's id of the job, for a heterogeneous one that of its first component. `restarts` is how often
-    Slurm has queued the job again. `partition` is where it runs, `node` where this process does."""
+    Slurm has requeued the job. `partition` is where it runs, `node` where this process does."""
 
     job: str
     restarts: int
@@ -37,7 +37,7 @@ def current(variables: Mapping[str, str]) -> SlurmAllocation:
     job = variables.get(_JOB, "")
     if not job.isdecimal():
         raise CannotRun(
-            f"this controller is not in an allocation of Slurm: {_JOB} is not set; start the job with kedge run"
+            f"this controller is not inside a Slurm allocation: {_JOB} is not set; start the job with kedge run"
         )
     restarts = variables.get(_RESTARTS, "")
     partition = variables.get("SLURM_JOB_PARTITION") or variables.get("SLURM_JOB_PARTITION_HET_GROUP_0", "")
@@ -66,7 +66,7 @@ class TimeQuestion:
         return late or self._process is None or self._process.poll() is not None
 
     def answer(self) -> float | None:
-        """Seconds from now; None without a limit, or if Slurm has not said it in time. Ask once."""
+        """Seconds from now; None without a limit, or if Slurm has not answered in time. Call it once."""
         if self._process is None:
             return None
         with self._process as process:
@@ -84,7 +84,7 @@ class AllocationTime:
     suspends the job for a while. So Slurm is asked once more before the end counts.
 
     `ask` asks it. `limit` is how long tasks may run, for people. `reserve_sec` of the allocation are for their stop.
-    `say` tells the user of more time."""
+    `say` shows the user a note about more time."""
 
     def __init__(self, ask: Callable[[], TimeQuestion], limit: TaskTimeLimit, reserve_sec: float) -> None:
         self.limit = limit
@@ -104,7 +104,7 @@ class AllocationTime:
         self._question = self._question or self._ask()
 
     def is_over(self) -> bool:
-        """Whether tasks must stop now. Never waits. If Slurm does not answer, what it has said before counts."""
+        """Whether tasks must stop now. Never waits. If Slurm does not answer, its last answer counts."""
         if self._question and self._question.is_ready:
             return self._has_passed(self._question)
         if self._end <= time.monotonic():
@@ -120,7 +120,7 @@ class AllocationTime:
         if self._end > now + _NO_MORE_SEC:
             if now >= before:
                 more = duration_text(round(self._end - now))
-                self.say(f"Slurm has moved the end of the allocation: tasks have {more} more")
+                self.say(f"the end of the allocation has changed: tasks have another {more}")
             return False
         self._end = math.inf
         return True

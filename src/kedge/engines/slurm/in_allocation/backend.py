@@ -1,4 +1,4 @@
-"""The backend of a job in an allocation of Slurm: also finds out when, and why, the allocation ends."""
+"""The backend of a job in a Slurm allocation. It also finds out when and why the allocation ends."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from kedge.engines.slurm.in_allocation.steps import SlurmSteps
 from kedge.errors import CannotRun
 from kedge.runs.job_events import JobEvent
 
-_NODES_SEC = 20.0  # between questions about the nodes of tasks that are not heard of
+_NODES_SEC = 20.0  # between questions about the nodes of unreachable tasks
 _ANSWER_SEC = 0.5
-# How long words are waited for when a task has failed by itself, for all that is known, and when it got a signal; and
-# how often the logs are read meanwhile.
+# How long to wait for srun to report why a task ended: if the task seems to have failed by itself, and if it got a
+# signal. And how often the logs are read meanwhile.
 _WORDS_SEC, _SIGNAL_SEC, _LOG_SEC = 1.0, 3.0, 0.1
 _ASK = "ask the site's administrator to allow that, or ask for more time with --slurm time=TIME"
-_ADVICE = "with --slurm requeue=true, Slurm gives a job another one where the site allows that"
+_ADVICE = "with --slurm requeue=true, Slurm gives the job another allocation where the site allows that"
 # How an allocation may end that Slurm takes away: in the words of the kind, or in these.
 _ENDS_OF_ALL = {
     GoneKind.PREEMPTED: None,
@@ -47,7 +47,7 @@ class SlurmBackend(ClusterBackend):
     """`leave` ends this process without an end of the job, which Slurm gives another allocation.
 
     `time` is what the allocation has for tasks, None without an end: then the job asks for another allocation, if it
-    may, and otherwise `time_is_over`. `shortage` says what another attempt lacks without the nodes that are lost."""
+    may, and otherwise `time_is_over`. `shortage` returns what another attempt lacks without the lost nodes."""
 
     def __init__(
         self, *parts: Any, steps: SlurmSteps, stops: Stops, site: SlurmSite, here: SlurmAllocation,
@@ -72,7 +72,7 @@ class SlurmBackend(ClusterBackend):
         signal.signal(signal.SIGTERM, self._on_term)
 
     def _on_term(self, number: int, frame: object) -> None:
-        """Slurm sends it when it ends the job, and the batch script passes on what it gets: which of both is asked."""
+        """Slurm sends it when it ends the job, and the batch script forwards what it gets: `poll` asks which it was."""
         self._terminated = True
 
     @property
@@ -97,12 +97,11 @@ class SlurmBackend(ClusterBackend):
 
     def place(self, attempt: int) -> None:
         if why := self._unusable:
-            raise CannotRun(f"there is no other attempt of the job: {why}; {self._refused or _ADVICE}")
+            raise CannotRun(f"the job cannot be tried again: {why}; {self._refused or _ADVICE}")
         super().place(attempt)
 
     def no_place(self) -> str:
-        """Why the job cannot be tried again, if that is certain: its allocation is of no use, and it may ask for no
-        other one."""
+        """Why the job certainly cannot be tried again: its allocation is unusable, and it may not ask for another."""
         return "" if self.may_requeue or not self._unusable else f"{self._unusable}; {self._refused or _ADVICE}"
 
     @property
@@ -117,7 +116,7 @@ class SlurmBackend(ClusterBackend):
         return f"its allocation has lost {names}, and {self._shortage}" if lost and self._shortage else ""
 
     def retrying(self) -> None:
-        """The job is tried again, which is recorded: without all of its nodes, that needs another allocation."""
+        """A retry of the job was recorded. If the allocation cannot hold it, ask for another one."""
         if self._unusable and self.may_requeue:
             self._ask_for_another(self._unusable)
 
@@ -129,7 +128,7 @@ class SlurmBackend(ClusterBackend):
                 self._late = updates
                 return []
             if self._find_out():
-                self._late = updates  # the stop comes before what it has brought about
+                self._late = updates  # report the stop before its effects
                 return self._at_time_limit(updates)
         self._watch_nodes(updates)
         if self.time and self._has_time and self.time.is_over():
@@ -137,8 +136,8 @@ class SlurmBackend(ClusterBackend):
         return updates
 
     def _explained(self, update: Update) -> Update:
-        """A task that Slurm has ended with the whole allocation did not fail by itself: by scancel, to give its place to
-        another job, or because a node failed that was the only one of a component of the job."""
+        """The report of a task that Slurm ended with the whole allocation, which did not fail by itself: after scancel,
+        to make room for another job, or because the only node of a component of the job failed."""
         if self._ending is None or not isinstance(update, Ended):
             return update
         if self._ending.kind == GoneKind.CANCELLED and _may_be_from_outside(update):
@@ -155,7 +154,7 @@ class SlurmBackend(ClusterBackend):
         return update._replace(report=task_ends.of_gone(launch, gone, node, stopping=False, killed=False))
 
     def _at_end_of_time(self) -> list[Update]:
-        """The time of the allocation is over. If Slurm gives the job no other one, so is the time of the run."""
+        """The time of the allocation is over. If Slurm gives the job no other allocation, the run ends."""
         text = "the time of the allocation is over"
         if self.may_requeue:
             self._ask_for_another(text)
@@ -164,12 +163,12 @@ class SlurmBackend(ClusterBackend):
 
     def _ask_for_another(self, text: str) -> None:
         """Ask for another allocation, and leave; returns if Slurm refuses."""
-        self._emit(JobEvent.ALLOCATION_REQUESTED, text=f"{text}: the job goes on in another one")
+        self._emit(JobEvent.ALLOCATION_REQUESTED, text=f"{text}: the job continues in another one")
         try:
             commands.run(self._site, "scontrol", "requeue", self._here.job)
         except SlurmError as error:
             self.may_requeue = False
-            self._refused = f"Slurm has refused to queue the job again ({error}): {_ASK}"
+            self._refused = f"Slurm has refused to requeue the job ({error}): {_ASK}"
             self._emit(JobEvent.NOTE, text=self._refused)
         else:
             self._leave(AllocationEnd(GoneKind.OUT_OF_TIME, text, requeued=True))
@@ -188,8 +187,8 @@ class SlurmBackend(ClusterBackend):
         return member.stopping or member.killed
 
     def _may_learn_more(self, updates: Collection[Update]) -> bool:
-        """Whether the steps may still be told why they end: a signal is faster than the words. What a command makes of
-        the signal is its own affair: it may exit with any code."""
+        """Whether srun may still report why its step ends: signals arrive before messages, and a command that gets the
+        signal may exit with any code."""
         self._suspected = min(self._suspected, time.monotonic())
         self._steps.look()
         signalled = self._terminated or any(_may_be_from_outside(update) for update in updates)
@@ -232,7 +231,7 @@ class SlurmBackend(ClusterBackend):
         return self._members[task].node or self._steps.node_of(task)
 
     def _watch_nodes(self, updates: Collection[Update]) -> None:
-        """While tasks are not heard of, ask Slurm about their nodes now and then."""
+        """While tasks are unreachable, ask Slurm about their nodes now and then."""
         for update in updates:
             if isinstance(update, TaskUnreachable):
                 self._away.add(update.task)

@@ -1,4 +1,4 @@
-"""Why the allocation of this controller ends, asked while that happens."""
+"""Asks Slurm why the allocation of this controller ends, while that happens."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kedge.late_patterns import late_pattern
 _PATIENCE_SEC = 5.0
 _FACT = late_pattern(r"(?:^| )(JobState|Reason|Restarts|StartTime|PreemptTime)=(\S*)")
 _OF_KIND = {GoneKind.PREEMPTED: PREEMPTED, GoneKind.NODE_LOST: NODE_FAILURE}
-_BY_HAND = "the job was queued again (scontrol requeue)"
+_BY_HAND = "the job was requeued (scontrol requeue)"
 _WORDS = {  # for what Slurm says to steps: "STEP 7.0 ON n1 CANCELLED AT 2026-11-23T12:05:07 DUE TO PREEMPTION"
     "DUE TO JOB REQUEUE": _BY_HAND,
-    "DUE TO PREEMPTION": "preempted by another job",
+    "DUE TO PREEMPTION": "preempted for another job",
     "DUE TO TIME LIMIT": "the time limit of the allocation has passed",
 }
-_GRACE = "preempted by another job, after some grace"
+_GRACE = "preempted for another job, with a grace time"
 
 
 class AllocationEnd(NamedTuple):
@@ -49,14 +49,14 @@ class _JobFacts(NamedTuple):
 
 
 def find_out(site: SlurmSite, here: SlurmAllocation, said: Collection[tuple[GoneKind, str]]) -> AllocationEnd | None:
-    """Ask Slurm. `said` is what it has told the steps. None: the allocation goes on, for all that is known."""
+    """Ask Slurm. `said` is what srun has printed in the steps. None: the allocation continues, as far as is known."""
     kind, text = min(said, key=lambda each: each[0] == GoneKind.CANCELLED, default=(None, ""))
     text = next((words for slurms, words in _WORDS.items() if text.endswith(slurms)), text)
     facts = _asked(site, here.job)
-    if facts is None:  # nobody answers: then what the steps were told has to do
+    if facts is None:  # Slurm does not answer: use what srun has printed
         return AllocationEnd(kind, text) if kind else None
     if facts.restarts > here.restarts:
-        return AllocationEnd(kind or GoneKind.CANCELLED, text or "Slurm has queued the job again", requeued=True)
+        return AllocationEnd(kind or GoneKind.CANCELLED, text or "Slurm has requeued the job", requeued=True)
     runs = job_states.has_allocation(facts.state)
     if runs and facts.preempted:
         return AllocationEnd(GoneKind.PREEMPTED, _GRACE, grace=True)
@@ -105,7 +105,7 @@ def before(
     node, seen = str(left.get("node", "")) if known else "", heartbeat.get("time")
     if node and isinstance(seen, int | float) and _has_failed(site, node, seen):
         return Allocation(here.restarts, NODE_FAILURE, f"the node {node}, on which its controller ran, has failed")
-    return Allocation(here.restarts, None, "Slurm queued the job again, perhaps after a failure of its node")
+    return Allocation(here.restarts, None, "Slurm has requeued the job, perhaps after a failure of its node")
 
 
 def _has_failed(site: SlurmSite, node: str, seen: float) -> bool:

@@ -135,5 +135,5 @@ def _listening(keys: LinkKeys, controller: str, options: SlurmOptions, expect: E
             return LinkServer(keys, expect, controller, port=port, unreachable_sec=seconds(options.unreachable))
         except OSError as error:
             last_error = error
-    ports = f"of the ports {first}-{last} (engines.slurm.link-ports) none is free" if first else "no port is free"
+    ports = f"none of the ports {first}-{last} (engines.slurm.link-ports) is free" if first else "no port is free"
     raise CannotRun(f"{ports} on {os.uname().nodename}: {last_error.strerror}")

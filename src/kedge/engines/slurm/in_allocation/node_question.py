@@ -1,4 +1,4 @@
-"""What Slurm says of nodes whose tasks are silent: asked without waiting for the answer."""
+"""Asks Slurm about the nodes of unreachable tasks, without waiting for the answer."""
 
 from __future__ import annotations
 

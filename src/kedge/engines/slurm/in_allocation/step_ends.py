@@ -1,4 +1,4 @@
-"""Why nothing of a task runs any more, from what its srun has said."""
+"""How a task ended, from what its srun printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOT_EXECUTED = (errno.ENOENT, errno.EACCES, errno.ENOEXEC)  # of a task whose p
 
 
 def of_exit(step: SlurmStep, task: Task, found: TaskExit) -> Gone:
-    """srun has said how the main process of the task has ended."""
+    """srun has reported how the main process of the task ended."""
     facts = step.facts
     if facts.cause:
         return Gone(task, step.attempt, facts.cause, facts.cause_text, found.code)
@@ -21,11 +21,11 @@ def of_exit(step: SlurmStep, task: Task, found: TaskExit) -> Gone:
         return Gone(task, step.attempt, GoneKind.NOT_STARTED, facts.why)
     memory = found.out_of_memory or (facts.out_of_memory and found.code in (-9, 137))
     kind = GoneKind.OUT_OF_MEMORY if memory else GoneKind.ENDED
-    return Gone(task, step.attempt, kind, f"Slurm says of its main process: {found.text}", found.code)
+    return Gone(task, step.attempt, kind, f"Slurm reports for its main process: {found.text}", found.code)
 
 
 def of_node(step: SlurmStep, task: Task, why: str) -> Gone:
-    """The task's node has failed, as Slurm has said in some way."""
+    """Slurm has reported a failure of the task's node."""
     return Gone(task, step.attempt, GoneKind.NODE_LOST, why)
 
 

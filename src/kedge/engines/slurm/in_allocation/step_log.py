@@ -1,4 +1,4 @@
-"""What srun says about the tasks of a step, in its messages (with --verbose). Checked with Slurm 22.05."""
+"""Reads what srun prints about the tasks of a step (with --verbose). Checked with Slurm 22.05."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class StepFacts:
 
     def _take_words(self, line: str) -> None:
         if found := _NODE_FAILURE.search(line):
-            self.failed_nodes |= dict.fromkeys(found[1].split(","), "Slurm has taken the node for failed")
+            self.failed_nodes |= dict.fromkeys(found[1].split(","), "Slurm has marked the node as failed")
         elif found := _STEP_MEMORY.search(line):
             self._over_memory(found[1] or "", int(found[2]), int(found[3]))
         elif found := _CANCELLED.search(line):
@@ -100,7 +100,8 @@ class StepFacts:
         if self.cause in (None, GoneKind.CANCELLED):
             tasks = f"its tasks on {node}" if node else "its tasks on one node"
             text = (
-                f"{tasks} used {used // _MIB:,} MiB together, and had {most // _MIB:,}; Slurm then ends the whole role"
+                f"{tasks} together used {used // _MIB:,} MiB, above the limit of {most // _MIB:,} MiB; Slurm then ends "
+                "the whole role"
             )
             self.cause, self.cause_text = GoneKind.OUT_OF_MEMORY, text
 

@@ -1,8 +1,8 @@
 """One srun, which starts the agents of a role and lives as long as they do.
 
-It is started in two steps, so that no controller that is killed meanwhile leaves one which the next does not know: its
-process waits at a gate, is recorded, and becomes srun when the gate opens. If its controller is killed before that, the
-gate closes, and the process ends silently.
+It is started in two steps, so that a controller that is killed meanwhile never leaves an srun which the next one does
+not know: a process waits for a line from a pipe (the gate), is recorded, and becomes srun when the line comes. If its
+controller is killed before that, the pipe closes, and the process ends silently.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SlurmStep:
 
     @property
     def never_began(self) -> bool:
-        """Whether it ended before it became srun, which always says something: its controller was killed."""
+        """Whether it ended before it became srun, which always prints something: its controller was killed."""
         return not self.runs and not self._own and not self._read
 
     @property

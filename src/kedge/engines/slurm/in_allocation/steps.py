@@ -22,7 +22,7 @@ from kedge.engines.slurm.in_allocation.step_record import StepProcess
 from kedge.plan.model import Plan
 from kedge.runs.cluster_files import ClusterFiles
 
-_LOOK_SEC = 1.0  # between looks at the logs of running steps: files of a shared file system wake nobody
+_LOOK_SEC = 1.0  # between looks at the logs of running steps: changes on a shared file system cause no event
 _LEAVE_SEC = 3.0  # for an srun whose agents have finished
 _PATIENCE_SEC = 10.0  # between cancelling a step and killing its srun, with which its tasks end
 _CLOSE_SEC = 20.0
@@ -36,7 +36,7 @@ class StepEnding(NamedTuple):
     """How steps end before their time. Nothing of it waits.
 
     `cancel` ends the step of that id. `end_tasks` ends some tasks of one: the job attempt, the role, the id, and the
-    node of each task. `say` tells the user.
+    node of each task. `say` shows a note to the user.
     """
 
     cancel: Callable[[str], None]
@@ -110,7 +110,7 @@ class SlurmSteps:
         for step in self._steps:
             if step.role == task.role:
                 node = step.facts.nodes.get(task.task_index)
-                said = f"srun says: {step.facts.why}" if step.facts.why else ""
+                said = f"srun reports: {step.facts.why}" if step.facts.why else ""
                 where = f"started on node {node}" if node else "srun has not started it"
                 log = step_process.log_path(self._files.folder, step.attempt, step.role)
                 return "; ".join(filter(None, (where, said, f"see {log}")))
@@ -129,7 +129,7 @@ class SlurmSteps:
             step.look()
 
     def causes(self) -> set[tuple[GoneKind, str]]:
-        """Why Slurm ends steps that were not to end: the kinds, and its words."""
+        """Why Slurm ends steps that kedge did not end: the kinds, and Slurm's messages."""
         return {cause for step in self._steps for cause in self._causes_of(step)} | (self._past - self._known)
 
     def _causes_of(self, step: SlurmStep) -> set[tuple[GoneKind, str]]:
@@ -141,21 +141,21 @@ class SlurmSteps:
         self._known |= self.causes()
 
     def node_of(self, task: Task) -> str:
-        """The node of a task; empty before its srun has said it."""
+        """The node of a task; empty before its srun has reported it."""
         found = (step.facts.nodes.get(task.task_index) for step in self._steps if step.role == task.role)
         return next(filter(None, found), "")
 
     def told(self, nodes: Mapping[str, NodeFacts]) -> None:
-        """What Slurm says of these nodes. What ran on one that is down, or was started again, has gone."""
+        """Slurm's facts about these nodes. What ran on a node that is down, or was rebooted, is gone."""
         for step in self._steps:
             for name in {*step.facts.nodes.values()} & nodes.keys():
                 facts = nodes[name]
                 if facts.is_down:
-                    step.facts.failed_nodes.setdefault(name, "Slurm has taken the node for failed")
-                elif facts.booted + 1 > step.started:  # Slurm tells the whole second that had begun
+                    step.facts.failed_nodes.setdefault(name, "Slurm has marked the node as failed")
+                elif facts.booted + 1 > step.started:  # Slurm reports whole seconds, rounded down
                     when = timestamp(int(facts.booted) * 10**9)
-                    step.facts.failed_nodes.setdefault(name, f"the node was started again at {when}")
-                    # Slurm takes it for a good one, but keeps what the step had there for the step.
+                    step.facts.failed_nodes.setdefault(name, f"the node was rebooted at {when}")
+                    # Slurm takes the node for good again, but does not free what the step had there.
                     self.restarted_nodes.add(name)
         self._look_at = 0.0
 
@@ -231,7 +231,7 @@ class SlurmSteps:
             if tasks == left or len(places) < len(tasks) or tasks & tried:
                 if tasks != left:
                     names = ", ".join(f"{step.role}:{index}" for index in sorted(tasks))
-                    self._ending.say(f"{names} cannot be ended alone, so that all tasks of {step.role} are ended")
+                    self._ending.say(f"{names} could not be killed alone, so all tasks of {step.role} are killed")
                 self._end_step(step)
             elif tasks:
                 self._ending.end_tasks(step.attempt, step.role, step.facts.id, places)
@@ -249,7 +249,7 @@ class SlurmSteps:
             self._kill_at[step] = time.monotonic() + _PATIENCE_SEC
             if step.facts.id:
                 self._ending.cancel(step.facts.id)
-            else:  # it waits for a place
+            else:  # it waits for resources
                 step.signal(signal.SIGTERM)
 
     def close(self) -> None:
@@ -266,7 +266,7 @@ class SlurmSteps:
 
 
 def _gone(step: SlurmStep, task: Task) -> Gone | None:
-    """The task's end, if the step's srun has said it or has itself ended."""
+    """The task's end, if the step's srun has reported it, or has itself ended."""
     facts = step.facts
     if found := facts.exits.get(task.task_index):
         return of_exit(step, task, found)

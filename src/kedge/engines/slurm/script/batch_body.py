@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from kedge.engines.slurm.options import SlurmOptions
 from kedge.spec.units import seconds
 
-_WATCH = r"""# If this node fails, Slurm keeps the others, without this script: then the next node ends the job.
+_WATCH = r"""# Runs on the second node: ends or requeues the job if the first node, with this script, has failed.
 watch='
 last=none
 while sleep %(watch)d; do
@@ -89,7 +89,7 @@ while :; do
     if [ -z "$pending" ]; then wait "$pause" 2>/dev/null; fi
     pause=''
 done
-# What killed agents have left on this node, secrets in memory among it.
+# Remove what killed agents have left on this node, such as secrets in memory.
 if [ -x "$bundle/agent" ]; then "$bundle/agent" --sweep </dev/null; fi
 """
 MOST_RESTARTS = 5
