@@ -190,6 +190,7 @@ class Attempt:
             return False
         task = self.tasks[name]
         if task.state == State.WAITING:  # its time is not over
+            self._record.warned.discard(name)
             move(task, State.LAUNCHED, self._emit, JobEvent.TASK_LAUNCHED)
             self._start(task)
         return True
@@ -395,8 +396,8 @@ class Attempt:
         for task in [only] if only else self.tasks:
             if self.tasks[task].state == State.RUNNING:
                 self._backend.warn(task)
-            elif self._record.begun and self.tasks[task].state == State.LAUNCHED:
-                self._record.warned.add(task)  # it may run already: the backend has not said so again
+            elif self.tasks[task].state == State.LAUNCHED:
+                self._record.warned.add(task)  # its command may run already: the backend has not said so yet
 
     def _stop_requested(self) -> None:
         """The first request starts every task's ladder, the next ends its grace period; both may arrive together."""

@@ -17,7 +17,7 @@ class AttemptRecord:
     `begun`: an earlier controller has recorded its beginning. `due` is when waiting tasks may start, by
     time.monotonic(), if not at once. `verdict` is the decision that its events contain; `stops` is how many requests to
     stop it has seen. `told` are the events about limits and notices, of which one for all tasks is enough. `warned` are
-    tasks that an earlier controller had to warn, `released` that it had to end the hold. `lost`: the allocation that
+    tasks to warn once they run, `released`: an earlier controller had to end the hold. `lost`: the allocation that
     came after that of the attempt.
     """
 
