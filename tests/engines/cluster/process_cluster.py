@@ -11,7 +11,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -73,6 +73,7 @@ class ProcessCluster:
         self._epoll = select.epoll()
         self._fds: dict[int, AgentProcess] = {}  # of pidfds
         self._gone: list[Gone] = []
+        self._acts: list[Callable[[], object]] = []
         self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._epoll.register(self._wake, select.EPOLLIN)
 
@@ -181,6 +182,8 @@ class ProcessCluster:
                 os.read(self._wake, 4096)
             else:
                 self._ended(fd, self._fds.pop(fd))
+        while self._acts:
+            self._acts.pop()()
         self._start_next()
         gone, self._gone = self._gone, []
         return gone
@@ -216,6 +219,11 @@ class ProcessCluster:
 
     def _say(self, gone: Gone) -> None:
         self._gone.append(gone)
+        os.write(self._waker, b"\0")
+
+    def soon(self, act: Callable[[], object]) -> None:
+        """Have the controller's own thread do something: nothing of the controller may be called in another one."""
+        self._acts.append(act)
         os.write(self._waker, b"\0")
 
     def end(self, attempt: int) -> None:

@@ -216,7 +216,7 @@ def test_the_cluster_kills_what_an_agent_does_not(scene: ClusterScene) -> None:
     def hang() -> None:
         scene.wait_for_log(W0, "ready")
         os.kill(agent(scene), signal.SIGSTOP)
-        scene.backend.kill(W0)
+        scene.cluster.soon(lambda: scene.backend.kill(W0))
         wait_until(lambda: scene.seen("task-completed"), 30)
         go(scene)
 

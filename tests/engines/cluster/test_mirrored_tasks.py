@@ -140,7 +140,7 @@ def test_a_controller_that_hangs_holds_up_no_task(scene: ClusterScene) -> None:
 def test_what_a_killed_task_has_left_is_sent_before_the_cluster_kills_its_agent(scene: ClusterScene) -> None:
     def kill() -> None:
         scene.wait_for_log(W0, "ready")
-        scene.backend.kill(W0)
+        scene.cluster.soon(lambda: scene.backend.kill(W0))
 
     scene.mirrored = 1 << 30
     size = 300_000_000  # which takes longer than `kill_sec`; a busy machine does nothing for a part of that

@@ -142,7 +142,7 @@ def test_slurm_ends_the_whole_job_after_the_loss_of_a_node(scene: SlurmScene) ->
         scene.step_says("srun: error: Node failure on n9", due_to("NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"))
         os.kill([each.pid for each in processes.descendants(scene.agents()[0])][-1], signal.SIGTERM)
 
-    with pytest.raises(CannotRun, match="no other attempt of the job: its allocation is over"):
+    with pytest.raises(CannotRun, match="the job cannot be tried again: its allocation is over"):
         scene.in_allocation(plan(WAITS), lose, QUICK)
     assert scene.codes() == {W0: -1001}
     (end,) = scene.seen("task-completed")

@@ -74,7 +74,7 @@ def test_preempted_and_queued_again(site: SlurmSite) -> None:
     found = ends.find_out(site, HERE, [PREEMPTION])
     assert found
     assert found.requeued
-    assert (found.cause, found.text) == (PREEMPTED, "preempted by another job")
+    assert (found.cause, found.text) == (PREEMPTED, "preempted for another job")
 
 
 def test_queued_again_on_request_has_no_cause(site: SlurmSite) -> None:
@@ -82,7 +82,7 @@ def test_queued_again_on_request_has_no_cause(site: SlurmSite) -> None:
     found = ends.find_out(site, HERE, [REQUEUE])
     assert found
     assert found.requeued
-    assert (found.cause, found.text) == (None, "the job was queued again (scontrol requeue)")
+    assert (found.cause, found.text) == (None, "the job was requeued (scontrol requeue)")
 
 
 @pytest.mark.parametrize(

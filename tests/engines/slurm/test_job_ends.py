@@ -119,7 +119,7 @@ def test_a_heterogeneous_job(site: SlurmSite, tmp_path: Path, accounting: bool) 
     assert said("NODE_FAIL").startswith(
         "a node of the job has failed (Slurm job 8, node n1,n2); with --slurm requeue=true"
     )
-    assert "signal 9 and recorded no end (Slurm job 8, node n1)" in said("FAILED")
+    assert "signal 9 without recording its end (Slurm job 8, node n1)" in said("FAILED")
 
 
 def test_without_accounting_slurmctld_is_asked(site: SlurmSite, tmp_path: Path) -> None:
