@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,25 +62,23 @@ def _is_pending(run: runs.Run) -> bool:
 
 
 def test_a_pending_job_says_why(
-    job_file: Path, slurm: Path, controller: Script, capfd: pytest.CaptureFixture[str]
+    job_file: Path, slurm: Path, controller: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (slurm / "hold").write_text("Resources")
     controller(ENDS_WELL)
-    said: list[str] = []
+    said = tmp_path / "stderr"  # pytest's own capture would lose what is written while another thread reads it
 
     def release() -> None:
-        def read() -> bool:
-            said.append(capfd.readouterr().err)
-            return "job 1 is pending: " in "".join(said)
-
-        wait_until(read, _DEADLINE)
+        wait_until(lambda: "job 1 is pending: " in said.read_text(), _DEADLINE)
         fake_slurm.release(slurm)
 
-    thread = _once_pending(release)
-    assert _run(job_file) == 0
-    thread.join()
-    assert "(Resources)" in "".join(said)
-    assert "expected to start on 2030-01-02 at" in "".join(said)
+    with said.open("w", buffering=1) as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        thread = _once_pending(release)
+        assert _run(job_file) == 0
+        thread.join()
+    assert "(Resources)" in said.read_text()
+    assert "expected to start on 2030-01-02 at" in said.read_text()
 
 
 def test_ctrl_c_cancels_a_pending_job(job_file: Path, slurm: Path, controller: Script) -> None:
