@@ -267,8 +267,8 @@ def simulate(first: int) -> None:
     epoll, by_fd = select.epoll(), {agent.link.fileno(): agent for agent in agents}
     for fd in by_fd:
         epoll.register(fd, select.EPOLLIN)
-    ready = agents
-    while by_fd:
+    ready, parent = agents, os.getppid()
+    while by_fd and os.getppid() == parent:
         for agent in ready:
             agent.turn()
             if agent.finished:

@@ -100,9 +100,13 @@ def test_leftovers_of_a_dead_builder_are_deleted(bundles: Path) -> None:
 def test_a_bundle_is_held_although_it_was_just_deleted(bundles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pruned bundle is built again and then held."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(bundles / "other"))
-    with cache.held(("core",)) as place:
+    built: list[str] = []
+    with cache.held(("core",), lambda: built.append("first")) as place:
         assert (place / "bin").is_dir()
         assert prune.prune() == []
+    with cache.held(("core",), lambda: built.append("never")):
+        assert built == ["first"]
     assert names(prune.prune())[0][0] == place.name
-    with cache.held(("core",)) as again:
+    with cache.held(("core",), lambda: built.append("again")) as again:
         assert (again / "bin").is_dir()
+    assert built == ["first", "again"]

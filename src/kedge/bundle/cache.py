@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kedge import lock_waits, packed_runtime, xdg
@@ -38,12 +38,13 @@ def path_of(chosen: Sequence[str]) -> Path:
     return folder() / key(chosen)
 
 
-def ensure(chosen: Sequence[str]) -> Path:
-    """The folder of the bundle with these layers. It is built if it is missing and repaired if it has changed.
-    CannotRun explains why that is not possible."""
+def ensure(chosen: Sequence[str], before_build: Callable[[], object] = lambda: None) -> Path:
+    """The folder of the bundle with these layers. It is built if it is missing, after a call of `before_build`, and
+    repaired if it has changed. CannotRun explains why that is not possible."""
     place = path_of(chosen)
     with _errors(place):
         if not place.is_dir():
+            before_build()
             with locked(place):
                 if not place.is_dir():
                     place.unlink(missing_ok=True)
@@ -56,10 +57,10 @@ def ensure(chosen: Sequence[str]) -> Path:
 
 
 @contextlib.contextmanager
-def held(chosen: Sequence[str]) -> Iterator[Path]:
+def held(chosen: Sequence[str], before_build: Callable[[], object] = lambda: None) -> Iterator[Path]:
     """Like `ensure`; a lock keeps the bundle from being pruned inside the context, however long a job runs."""
     while True:
-        place = ensure(chosen)
+        place = ensure(chosen, before_build)
         with locked(place, fcntl.LOCK_SH):
             if place.exists():
                 yield place

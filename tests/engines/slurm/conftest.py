@@ -51,10 +51,16 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Sets the controller that batch scripts start: a shell script whose $1 is the run folder."""
+    """Sets the controller that batch scripts start: a shell script whose $1 is the run folder. It is in a bundle that
+    is always built anew."""
     bundle = tmp_path / "bundle"
     bundle.mkdir()
-    monkeypatch.setattr(cache, "ensure", lambda layers: bundle)
+
+    def ensure(layers: object, before_build: Callable[[], object]) -> Path:
+        before_build()
+        return bundle
+
+    monkeypatch.setattr(cache, "ensure", ensure)
 
     def write(script: str) -> None:
         (bundle / "controller").write_text(f"#!/bin/sh\nrun=$1\n{script}\n")

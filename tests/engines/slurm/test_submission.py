@@ -147,6 +147,7 @@ def test_what_sbatch_says_beside_the_number_of_the_job_is_a_note(submitted: Subm
     )
     notes: list[str] = []
     submission.start(submitted, notes.append)
+    assert notes.pop(0).startswith("kedge packs its runtime for the nodes, which takes some seconds")
     assert notes == ["sbatch: Your project ends on Friday.", "sbatch: not so bad", "sbatch: lua: ?[2Jhello"]
     assert submitted.run.cluster.object(submitted.run.cluster.job)["job"] == "1"
 

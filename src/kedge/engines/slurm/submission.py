@@ -20,6 +20,7 @@ from kedge.plan.model import Plan
 from kedge.runs.atomic_files import write_atomic
 from kedge.runs.folder import Run
 
+_PACKS = "kedge packs its runtime for the nodes, which takes some seconds, once for each version of kedge"
 _DRIVER = "driver"  # the layer with the controller and the agents
 
 
@@ -31,12 +32,14 @@ def chosen_layers(plan: Plan) -> tuple[str, ...]:
 
 def submit(run: Run, plan: Plan, options: SlurmOptions, say: Callable[[str], object] = lambda text: None) -> None:
     """Submit a run whose orders are in its folder. CannotRun: Slurm refuses it, with its reason and what to change.
-    `say` shows the user what sbatch prints besides the number of the job: warnings, and messages of the site's plugins.
+    `say` shows the user what takes long, and what sbatch prints besides the number of the job: warnings, and messages
+    of the site's plugins.
 
     The job carries the run's id as its comment, so that it is found again if this process is killed before it has
     written the number of the job.
     """
-    with cache.held(chosen_layers(plan)) as bundle:  # until it is known to be in use: bundle.prune reads that
+    # Held until it is known to be in use: bundle.prune reads that.
+    with cache.held(chosen_layers(plan), lambda: say(_PACKS)) as bundle:
         place = SlurmPlace(run.id, str(run.path), str(bundle))
         write_atomic(run.cluster.script, render.script(plan, options, place).encode(), followed=True)
         site = SlurmSite(options.commands, options.conf)
