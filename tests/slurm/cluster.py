@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from kedge.testing.wait import wait_until
 
@@ -34,7 +35,8 @@ _PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 
 class SlurmCluster:
-    """Daemons that run until `close`. `variables` are what commands need to speak to them.
+    """Daemons that run until `close`, or the end of a `with`, which shows their logs. `variables` are what commands
+    need to speak to them.
 
     Each node has a mount namespace of its own; `own` is a folder that they do not share.
     """
@@ -53,6 +55,13 @@ class SlurmCluster:
             [sys.executable, "-IS", guard, self.folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             start_new_session=True,
         )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        print(self.logs())
+        self.close()
 
     def start(self) -> None:
         """Start all daemons and wait until both nodes take jobs."""

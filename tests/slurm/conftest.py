@@ -19,12 +19,9 @@ from .kedge_on_slurm import OnSlurm
 def own_cluster() -> Iterator[SlurmCluster]:
     """The cluster of this worker."""
     with_reason(cluster.missing())
-    slurm = SlurmCluster()
-    try:
+    with SlurmCluster() as slurm:
         slurm.start()
         yield slurm
-    finally:
-        slurm.close()
 
 
 @pytest.fixture
@@ -40,14 +37,10 @@ def with_accounts() -> Iterator[SlurmCluster]:
     """A cluster of its own that keeps accounts, enforces memory and soon forgets jobs that have ended."""
     with_reason(cluster.missing() or accounting.missing())
     port = free_ports(1)[0]
-    slurm = SlurmCluster(accounting.lines(port) + "MinJobAge=2\nJobAcctGatherParams=OverMemoryKill\n")
-    try:
+    with SlurmCluster(accounting.lines(port) + "MinJobAge=2\nJobAcctGatherParams=OverMemoryKill\n") as slurm:
         accounting.start(slurm, port)
         slurm.start()
         yield slurm
-    finally:
-        print(slurm.logs())
-        slurm.close()
 
 
 @pytest.fixture
@@ -64,14 +57,10 @@ def with_cgroups() -> Iterator[SlurmCluster]:
     with_reason(cluster.missing() or configuration.no_cgroups())
     with open("/tmp/kedge-test-cgroups", "w") as lock:  # groups of all clusters have the same names
         fcntl.flock(lock, fcntl.LOCK_EX)
-        slurm = SlurmCluster("ProctrackType=proctrack/linuxproc\nTaskPlugin=task/cgroup\n")
-        configuration.write_cgroups(slurm.folder)
-        try:
+        with SlurmCluster("ProctrackType=proctrack/linuxproc\nTaskPlugin=task/cgroup\n") as slurm:
+            configuration.write_cgroups(slurm.folder)
             slurm.start()
             yield slurm
-        finally:
-            print(slurm.logs())
-            slurm.close()
 
 
 @pytest.fixture
@@ -99,13 +88,9 @@ def kedge_with_accounts(
 def with_threads() -> Iterator[SlurmCluster]:
     """A cluster of its own that gives whole cores of two threads, and has GPUs of two types."""
     with_reason(cluster.missing())
-    slurm = SlurmCluster(configuration.WHOLE_CORES, configuration.THREADED)
-    try:
+    with SlurmCluster(configuration.WHOLE_CORES, configuration.THREADED) as slurm:
         slurm.start()
         yield slurm
-    finally:
-        print(slurm.logs())
-        slurm.close()
 
 
 @pytest.fixture

@@ -50,24 +50,18 @@ JobSubmitPlugins=all_partitions
 def private() -> Iterator[SlurmCluster]:
     """A cluster of its own that tells users nothing of its nodes."""
     with_reason(missing())
-    slurm = SlurmCluster("PrivateData=nodes,jobs\n")
-    try:
+    with SlurmCluster("PrivateData=nodes,jobs\n") as slurm:
         slurm.start()
         yield slurm
-    finally:
-        slurm.close()
 
 
 @pytest.fixture(scope="module")
 def large() -> Iterator[SlurmCluster]:
     """A cluster of its own with nodes that only exist in its configuration."""
     with_reason(missing())
-    slurm = SlurmCluster(_LARGE)
-    try:
+    with SlurmCluster(_LARGE) as slurm:
         slurm.start()
         yield slurm
-    finally:
-        slurm.close()
 
 
 @pytest.fixture
