@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import pytest
 
 from kedge.jobs import link_keys
 from kedge.link.launch import AgentOrders
-from kedge.runtime.agent import node_folders, run
+from kedge.runtime.agent import keeper, node_folders, run
 from kedge.runtime.agent.keeper import GIVEN_UP, AgentTask
 from kedge.runtime.agent.state import AgentState
 from kedge.runtime.process.loop import NEVER, Loop
@@ -255,10 +256,41 @@ def test_the_time_in_which_the_whole_job_was_suspended_does_not_count(tmp_path, 
     assert len(turns) > 1
 
 
-def _alone(tmp_path, monkeypatch, state):
+def test_an_agent_that_cannot_be_started_is_tried_again(tmp_path, monkeypatch, capfd):
+    real, tries = os.fork, []
+
+    def fork():
+        tries.append(None)
+        if len(tries) < 3:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return real()
+
+    def keep(task, folders):
+        pid = real()
+        if pid == 0:
+            os._exit(keeper.keep(task, folders))
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(run, "ORPHAN_SEC", 0.0)
+    assert _alone(tmp_path, monkeypatch, AgentState(), keep) == GIVEN_UP
+    said = "the agent of me~none-0-worker-0 on n7 could not be started: Resource temporarily unavailable\n"
+    assert capfd.readouterr().err.count(said) == 2
+
+
+def _run(task, folders):
+    """The exit code of an agent that is started again in this process."""
+    told, tell = os.pipe2(os.O_NONBLOCK)
+    try:
+        return run.run(task, folders, told, restarted=True)
+    finally:
+        os.close(told)
+        os.close(tell)
+
+
+def _alone(tmp_path, monkeypatch, state, start=_run):
     """The exit code of an agent whose files are mirrored, in this state, which finds no controller."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    told, tell = os.pipe2(os.O_NONBLOCK)
     orders = AgentOrders(
         ["127.0.0.1"], 1, link_keys.made().certificate, "me~none", None, 0, "worker", ["x"], mirrored=1
     )
@@ -266,8 +298,8 @@ def _alone(tmp_path, monkeypatch, state):
     folders = node_folders.make(f"none-{os.getpid()}")
     try:
         state.save(folders.files)
-        return run.run(AgentTask(orders, 0, "n7", None, None), folders, told, restarted=True)
+        return start(AgentTask(orders, 0, "n7", None, None), folders)
     finally:
         folders.remove()
-        for fd in (told, tell, *folders.locks):
+        for fd in folders.locks:
             os.close(fd)

@@ -72,18 +72,23 @@ def _keep(task: AgentTask, folders: NodeFolders, told: int, tell: int) -> int:
     lost, started = 0, 0
     while True:
         began = time.monotonic()
-        agent = os.fork()
-        if agent == 0:
-            os.close(tell)
-            _become_agent(task, folders, told, restarted=started > 0)
-        code = _watch(agent, tell)
-        if code in (FINISHED, GIVEN_UP):
-            return code
-        started += 1
+        try:
+            agent = os.fork()
+        except OSError as error:  # too many processes, or too little memory, perhaps only for now
+            how = f"could not be started: {error.strerror}"
+        else:
+            if agent == 0:
+                os.close(tell)
+                _become_agent(task, folders, told, restarted=started > 0)
+            started += 1
+            code = _watch(agent, tell)
+            if code in (FINISHED, GIVEN_UP):
+                return code
+            how = f"ended with {_shown(code)}"
         lost = 0 if time.monotonic() - began > _LONG_SEC else lost + 1
-        say(f"the agent of {task.name} on {task.node} ended with {_shown(code)}")
+        say(f"the agent of {task.name} on {task.node} {how}")
         if lost > len(_PAUSES_SEC):
-            say(f"the agent of {task.name} ended {lost} times in a row; it is not started again")
+            say(f"the agent of {task.name} failed {lost} times in a row; it is not started again")
             return GIVEN_UP
         time.sleep(_PAUSES_SEC[lost - 1] if lost else 0.0)
 
