@@ -27,4 +27,4 @@ def test_a_process_that_exits_does_not_wait_for_its_commands(tmp_path: Path) -> 
     argv = [sys.executable, "-c", PROGRAM, str(tmp_path / "out")]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    wait_until(lambda: not Path(f"/proc/{int(done.stdout)}").exists(), 30)
+    wait_until(lambda: not Path(f"/proc/{int(done.stdout)}").exists(), 120)

@@ -241,7 +241,7 @@ class ClusterScene:
 
     def wait_for_log(self, task: Task, text: str, attempt: int = 0, task_attempt: int = 0) -> None:
         """Wait until the task has printed it."""
-        wait_until(lambda: text in self.log(task, attempt, task_attempt), 30)
+        wait_until(lambda: text in self.log(task, attempt, task_attempt), 120)
 
 
 def die_with(parent: int) -> None:

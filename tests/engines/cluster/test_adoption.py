@@ -64,7 +64,7 @@ def test_what_ended_meanwhile_is_told_once(scene: ClusterScene) -> None:
             scene.wait_for_log(task, "ready")
         kill()
     go(scene)
-    wait_until(lambda: all(map(scene.has_written_report, BOTH)), 30)
+    wait_until(lambda: all(map(scene.has_written_report, BOTH)), 120)
     with scene.recorded():
         outcome = scene.job(made)
     assert (outcome.state, outcome.attempt) == (State.SUCCEEDED, 0)
@@ -75,7 +75,7 @@ def test_a_controller_killed_at_the_barrier_starts_all_once(scene: ClusterScene)
     """The third agent does not come to the first controller; the second one launches no agent twice."""
     made = plan("echo once", 3)
     with scene.first_controller(made) as kill:
-        wait_until(lambda: placed(scene) >= 1, 30)
+        wait_until(lambda: placed(scene) >= 1, 120)
         kill()
     with scene.recorded():
         outcome = scene.job(made)
@@ -118,7 +118,7 @@ def test_an_agent_that_does_not_come_back_is_unreachable_until_the_cluster_says_
     frozen = 0
 
     def follow() -> None:
-        wait_until(lambda: scene.seen("task-unreachable"), 30)
+        wait_until(lambda: scene.seen("task-unreachable"), 120)
         assert not ends(scene)
         if comes_back:
             os.kill(frozen, signal.SIGCONT)

@@ -42,7 +42,7 @@ def agent(scene: ClusterScene, besides: int = 0) -> int:
         pids = [each.pid for each in descendants(keeper) if is_agent(each.pid)]
         return next((pid for pid in pids if pid != besides), 0)
 
-    return wait_until(found, 30)
+    return wait_until(found, 120)
 
 
 def is_agent(pid: int) -> bool:
@@ -81,7 +81,7 @@ def test_all_that_is_left_of_a_task_ends_with_its_keeper(scene: ClusterScene) ->
     def kill() -> None:
         scene.wait_for_log(W0, "ready")
         os.kill(scene.cluster.agents[W0].pid, signal.SIGKILL)
-        wait_until(lambda: scene.seen("task-completed"), 30)
+        wait_until(lambda: scene.seen("task-completed"), 120)
         go(scene)
 
     outcome = scene.job(plan(WAITS), kill, settings=SOON)
@@ -116,7 +116,7 @@ def test_a_report_that_was_written_counts_whatever_the_cluster_says(scene: Clust
         scene.wait_for_log(W0, "ready")
         os.kill(agent(scene), signal.SIGSTOP)
         go(scene)
-        wait_until(scene.task_file(W0, "report.json").exists, 30)
+        wait_until(scene.task_file(W0, "report.json").exists, 120)
         scene.cluster.lose(W0, GoneKind.NODE_LOST)
 
     outcome = scene.job(plan(WAITS), lose, settings=SOON)
@@ -129,9 +129,9 @@ def test_an_unreachable_task_that_comes_back_has_missed_nothing(scene: ClusterSc
         scene.wait_for_log(W0, "ready")
         frozen = agent(scene)
         os.kill(frozen, signal.SIGSTOP)
-        wait_until(lambda: scene.seen("task-unreachable"), 30)
+        wait_until(lambda: scene.seen("task-unreachable"), 120)
         go(scene)
-        wait_until(lambda: scene.has_written_report(W0), 30)
+        wait_until(lambda: scene.has_written_report(W0), 120)
         assert not scene.seen("task-completed")
         os.kill(frozen, signal.SIGCONT)
 
@@ -148,7 +148,7 @@ def test_an_unreachable_task_ends_when_the_cluster_says_so(scene: ClusterScene) 
     def hang() -> None:
         scene.wait_for_log(W0, "ready")
         os.kill(agent(scene), signal.SIGSTOP)
-        wait_until(lambda: scene.seen("task-unreachable"), 30)
+        wait_until(lambda: scene.seen("task-unreachable"), 120)
         assert not scene.seen("task-completed")
         scene.cluster.lose(W0, GoneKind.NODE_LOST, "Node n1 is DOWN")
         go(scene)
@@ -169,12 +169,12 @@ def test_a_task_whose_node_comes_back_after_it_was_given_up_does_not_go_on(scene
             scene.wait_for_log(task, "ready")
         keeper, frozen = scene.cluster.agents[W0].pid, agent(scene)
         os.kill(frozen, signal.SIGSTOP)
-        wait_until(lambda: scene.seen("task-unreachable"), 30)
+        wait_until(lambda: scene.seen("task-unreachable"), 120)
         scene.cluster.say(W0, GoneKind.NODE_LOST, "Node n1 is DOWN")
-        wait_until(lambda: scene.seen("task-completed"), 30)
+        wait_until(lambda: scene.seen("task-completed"), 120)
         assert running(keeper) & {"sh", "bash", "sleep"}
         os.kill(frozen, signal.SIGCONT)
-        wait_until(lambda: not running(keeper) & {"sh", "bash", "sleep"}, 30)
+        wait_until(lambda: not running(keeper) & {"sh", "bash", "sleep"}, 120)
         go(scene)
 
     made = plan(WAITS, 2, gang=False, completion={"minFailedInstances": 2, "minSucceededInstances": -1})
@@ -193,7 +193,7 @@ def test_what_an_agent_that_knows_nothing_of_it_still_runs_is_ended(scene: Clust
         (note,) = (path for path in Path("/proc", str(killed), "fd").iterdir() if path.readlink().name == "status")
         (note.readlink().parents[1] / "state.json").unlink()
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: not running(keeper), 30)
+        wait_until(lambda: not running(keeper), 120)
         go(scene)
 
     made = plan(WAITS, 2, gang=False, completion={"minFailedInstances": 2, "minSucceededInstances": -1})
@@ -217,7 +217,7 @@ def test_the_cluster_kills_what_an_agent_does_not(scene: ClusterScene) -> None:
         scene.wait_for_log(W0, "ready")
         os.kill(agent(scene), signal.SIGSTOP)
         scene.cluster.soon(lambda: scene.backend.kill(W0))
-        wait_until(lambda: scene.seen("task-completed"), 30)
+        wait_until(lambda: scene.seen("task-completed"), 120)
         go(scene)
 
     outcome = scene.job(plan(WAITS), hang, settings=SOON)
@@ -230,7 +230,7 @@ def test_the_cluster_kills_what_an_agent_does_not(scene: ClusterScene) -> None:
 
 def test_an_agent_that_ends_before_the_barrier_fails_it_at_once(scene: ClusterScene) -> None:
     def lose() -> None:
-        wait_until(lambda: len(scene.seen("task-placed")) == 2, 30)
+        wait_until(lambda: len(scene.seen("task-placed")) == 2, 120)
         scene.absent.clear()
         scene.cluster.lose(W1, GoneKind.NODE_LOST, "Node n2 is DOWN")
 
@@ -307,7 +307,7 @@ def test_a_connection_that_is_cut_is_taken_up_again(scene: ClusterScene) -> None
             for each in list(sockets):
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
-            wait_until(lambda there=there: len(sockets) == there + 6, 30)  # all three have come again
+            wait_until(lambda there=there: len(sockets) == there + 6, 120)  # all three have come again
         go(scene)
 
     scene.link_port = through

@@ -128,7 +128,7 @@ def test_a_kill_ends_the_grace_period(scene: ClusterScene) -> None:
 
 def test_a_task_that_is_stopped_before_its_start_never_runs(scene: ClusterScene) -> None:
     def stop() -> None:
-        wait_until(lambda: len(scene.seen("task-placed")) == 2, 30)
+        wait_until(lambda: len(scene.seen("task-placed")) == 2, 120)
         stops.take("stop", "ann")
 
     scene.absent = {W1}
@@ -166,7 +166,7 @@ def test_the_barrier_fails_if_peers_could_not_reach_a_task(
 def test_a_users_command_stops_the_job_over_the_link(scene: ClusterScene, made: str) -> None:
     def stop() -> None:
         event = "task-launched" if made == "running" else "job-retrying"
-        wait_until(lambda: scene.seen(event), 30)
+        wait_until(lambda: scene.seen(event), 120)
         owner_client.ask(scene.keys, ["127.0.0.1"], scene.server.port, "stop", "me")
 
     job = plan("exec sleep 100") if made == "running" else plan("kill -KILL $$")
@@ -180,7 +180,7 @@ def test_secrets_may_have_any_values(scene: ClusterScene) -> None:
     for _ in range(100):
         deep = [deep]
     scene.secrets = Secrets({"account": 10**30, "deep": deep}, {"account": str(10**30)})
-    outcome = scene.job(plan("true"), lambda: wait_until(lambda: scene.seen("task-completed"), 30))
+    outcome = scene.job(plan("true"), lambda: wait_until(lambda: scene.seen("task-completed"), 120))
     assert outcome.state == State.SUCCEEDED
 
 

@@ -116,7 +116,7 @@ def test_a_claim_that_cannot_be_read_proves_nothing(scene: ClusterScene) -> None
     old = first(scene)
     scene.files.controller.write_text("{")
     beat = scene.files.heartbeat.stat().st_mtime_ns
-    wait_until(lambda: scene.files.heartbeat.stat().st_mtime_ns > beat, 30)
+    wait_until(lambda: scene.files.heartbeat.stat().st_mtime_ns > beat, 120)
     go(scene)
     assert succeeded(old)
 
@@ -138,6 +138,6 @@ def test_one_that_claims_late_does_not_keep_the_run(scene: ClusterScene) -> None
     scene.wait_for_log(W0, "ready")
     claim = scene.files.object(scene.files.controller)
     scene.files.write(scene.files.controller, {**claim, "controller": "the late one", "allocation": 0})
-    wait_until(lambda: scene.files.object(scene.files.controller) == claim, 30)
+    wait_until(lambda: scene.files.object(scene.files.controller) == claim, 120)
     go(scene)
     assert succeeded(new)

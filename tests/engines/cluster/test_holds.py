@@ -34,7 +34,7 @@ def held(scene: ClusterScene, made: Plan, tasks: int) -> None:
     with scene.first_controller(made) as kill:
         for task in (W0, W1)[:tasks]:
             scene.wait_for_log(task, "ready")
-        wait_until(lambda: recorded(scene, "task-held") == [0], 30)
+        wait_until(lambda: recorded(scene, "task-held") == [0], 120)
         kill()
 
 
@@ -44,7 +44,7 @@ def test_a_hold_is_released_by_the_second_controller(scene: ClusterScene) -> Non
     with Stops() as stops, scene.recorded():
 
         def release() -> None:
-            wait_until(lambda: scene.seen("controller-restarted"), 30)
+            wait_until(lambda: scene.seen("controller-restarted"), 120)
             assert not recorded(scene, "task-completed")
             stops.take("release")
 
@@ -61,9 +61,9 @@ def test_a_second_task_is_not_held_after_a_takeover(scene: ClusterScene) -> None
     with Stops() as stops, scene.recorded():
 
         def follow() -> None:
-            wait_until(lambda: scene.seen("controller-restarted"), 30)
+            wait_until(lambda: scene.seen("controller-restarted"), 120)
             (scene.run.job_dir / "go").touch()
-            wait_until(scene.task_file(W1, "report.json").exists, 30)
+            wait_until(scene.task_file(W1, "report.json").exists, 120)
             assert not recorded(scene, "task-completed")
             stops.take("release")
 
@@ -78,14 +78,14 @@ def test_the_end_of_a_second_task_is_not_lost_with_the_controller(scene: Cluster
     """It has ended, and waits for the end of the hold, when its controller is killed."""
     made = holding(2)
     with scene.first_controller(made) as kill:
-        wait_until(lambda: recorded(scene, "task-held") == [0], 30)
+        wait_until(lambda: recorded(scene, "task-held") == [0], 120)
         (scene.run.job_dir / "go").touch()
-        wait_until(scene.task_file(W1, "report.json").exists, 30)
+        wait_until(scene.task_file(W1, "report.json").exists, 120)
         kill()
     with Stops() as stops, scene.recorded():
 
         def release() -> None:
-            wait_until(lambda: scene.seen("controller-restarted"), 30)
+            wait_until(lambda: scene.seen("controller-restarted"), 120)
             stops.take("release")
 
         outcome = scene.job(made, release, stops=stops)

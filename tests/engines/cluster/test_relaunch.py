@@ -92,7 +92,7 @@ def test_a_controller_is_killed_again_and_again(scene: ClusterScene) -> None:
     made = plan("echo $FC_TASK_ATTEMPT_ID; [ $FC_TASK_ATTEMPT_ID = 3 ]", gang=False, taskRetryCount=3)
     for moment, number in (("task-retrying", 1), ("task-launched", 3), ("task-placed", 4)):
         with scene.first_controller(made, SOON) as kill:
-            wait_until(lambda name=moment, least=number: count(scene, name) >= least, 30)
+            wait_until(lambda name=moment, least=number: count(scene, name) >= least, 120)
             kill()
     with scene.recorded():
         outcome = scene.job(made, settings=SOON)
@@ -121,7 +121,7 @@ def test_an_agent_that_comes_back_late_is_sent_away(scene: ClusterScene) -> None
         scene.wait_for_log(W0, "ready 1", task_attempt=1)
         for pid in frozen:
             os.kill(pid, signal.SIGCONT)
-        wait_until(lambda: not descendants(late), 30)
+        wait_until(lambda: not descendants(late), 120)
         (scene.shared / "go").touch()
 
     made = plan(f"trap '' TERM; {WAITS}", gang=False, taskRetryCount=1)
@@ -144,7 +144,7 @@ def test_an_evicted_task_that_exits_with_0_has_not_succeeded(scene: ClusterScene
             scene.cluster.say(W0, GoneKind.PREEMPTED, "the node was drained")
         os.kill(scene.cluster.agents[W0].pid, signal.SIGTERM)  # the keeper passes it on
         if first == "agent":
-            wait_until(lambda: '"exit_code"' in _text(scene.task_file(W0, "report.json")), 30)
+            wait_until(lambda: '"exit_code"' in _text(scene.task_file(W0, "report.json")), 120)
             scene.cluster.say(W0, GoneKind.PREEMPTED, "the node was drained")
         (scene.shared / "go").touch()
 
@@ -162,7 +162,9 @@ def _text(path: Path) -> str:
 
 def test_a_failure_before_the_eviction_stays(scene: ClusterScene) -> None:
     def evict() -> None:
-        wait_until(lambda: scene.seen("task-completed") or "exit_code" in _text(scene.task_file(W0, "report.json")), 30)
+        wait_until(
+            lambda: scene.seen("task-completed") or "exit_code" in _text(scene.task_file(W0, "report.json")), 120
+        )
         scene.cluster.say(W0, GoneKind.PREEMPTED, "the node was drained")
 
     outcome = scene.job(plan("echo ValueError: no >&2; exit 3"), evict, SOON)
@@ -198,7 +200,7 @@ def test_an_end_without_a_report_and_without_a_word(scene: ClusterScene) -> None
     def kill() -> None:
         scene.wait_for_log(W0, "ready 0")
         kill_all_but_the_agent(scene)
-        wait_until(lambda: scene.seen("task-completed"), 30)
+        wait_until(lambda: scene.seen("task-completed"), 120)
         (scene.shared / "go").touch()
 
     scene.job(plan(WAITS), kill, SOON)
@@ -212,10 +214,10 @@ def test_places_are_given_back_when_not_all_come(scene: ClusterScene) -> None:
     first: list[processes.Process] = []
 
     def follow() -> None:
-        wait_until(lambda: scene.seen("task-placed"), 30)
+        wait_until(lambda: scene.seen("task-placed"), 120)
         first.append(processes.Process(scene.cluster.agents[W0].pid, scene.cluster.agents[W0].start_time))
-        wait_until(lambda: scene.seen("job-retrying"), 30)
-        wait_until(lambda: not processes.is_alive(first[0]), 30)
+        wait_until(lambda: scene.seen("job-retrying"), 120)
+        wait_until(lambda: not processes.is_alive(first[0]), 120)
         stops.take("stop")
 
     with Stops() as stops:
@@ -229,7 +231,7 @@ def test_places_are_given_back_when_not_all_come(scene: ClusterScene) -> None:
 
 def test_a_task_that_can_never_come_fails_at_once(scene: ClusterScene) -> None:
     def say() -> None:
-        wait_until(lambda: scene.seen("task-placed"), 30)
+        wait_until(lambda: scene.seen("task-placed"), 120)
         scene.cluster.give_up(W1, GoneKind.NOT_STARTED, "its image does not exist")
 
     scene.absent.add(W1)

@@ -101,7 +101,7 @@ def test_a_task_that_ends_while_there_is_no_controller_is_not_lost(scene: Cluste
     process.send_signal(signal.SIGKILL)
     process.wait(30)
     gate.write_text("go\n")
-    wait_until(lambda: scene.has_written_report(W0), 30)
+    wait_until(lambda: scene.has_written_report(W0), 120)
     now = finish(scene)
     assert (now.state, now.tasks[0].exit_code, now.tasks[0].tries) == (State.FAILED, 3, 1)
     assert scene.log(W0) == "here\ngo\n"

@@ -114,7 +114,7 @@ class SlurmScene(ClusterScene):
     def agents(self) -> list[int]:
         """The pids of the main processes of the step's tasks, once all have started."""
         path = self.slurm / "agents"
-        wait_until(lambda: path.exists() and path.read_text().endswith("."), 30)
+        wait_until(lambda: path.exists() and path.read_text().endswith("."), 120)
         return [int(pid) for pid in path.read_text().split()[:-1]]
 
     def end_step(self) -> None:

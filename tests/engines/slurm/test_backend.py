@@ -223,7 +223,7 @@ def test_slurm_has_given_the_allocation_more_time(scene: SlurmScene) -> None:
     scene.says("squeue", "1:00:00")
 
     def go() -> None:
-        wait_until(lambda: scene.seen("note"), 30)
+        wait_until(lambda: scene.seen("note"), 120)
         scene.wait_for_log(W0, "ready")
         (scene.run.job_dir / "go").touch()
 

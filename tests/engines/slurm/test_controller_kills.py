@@ -68,4 +68,4 @@ def test_no_kill_starts_a_task_twice_loses_one_or_decides_twice(scene: SlurmScen
     assert set(decided(scene).values()) == {1}
     assert len(decided(scene)) == DECISIONS
     srun = int((scene.slurm / "srun.pid").read_text())
-    wait_until(lambda: processes.identify(srun) is None, 30)
+    wait_until(lambda: processes.identify(srun) is None, 120)

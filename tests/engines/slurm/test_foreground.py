@@ -25,7 +25,7 @@ from kedge.testing.wait import wait_until
 from . import fake_slurm
 from .test_submission import ENDS_WELL
 
-_DEADLINE = 30.0
+_DEADLINE = 120.0
 Script = Callable[[str], None]
 
 

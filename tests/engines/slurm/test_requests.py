@@ -22,7 +22,7 @@ from kedge.testing.wait import wait_until
 
 from . import fake_slurm
 
-_DEADLINE = 30.0
+_DEADLINE = 120.0
 
 
 class _Listener:

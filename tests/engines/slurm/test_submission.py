@@ -30,7 +30,7 @@ from kedge.testing.wait import wait_until
 
 from . import fake_slurm
 
-_DEADLINE = 30.0
+_DEADLINE = 120.0
 _TIME = "2026-01-02T03:04:05+00:00"
 ENDS_WELL = f"""
 echo '{{"time": "{_TIME}", "event": "job-completed", "state": "succeeded", "code": 0}}' >> "$run/events.jsonl"

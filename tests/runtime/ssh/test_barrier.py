@@ -52,7 +52,7 @@ def test_a_task_that_has_come_and_gone_counts_as_reached(attempt, server):
 def test_a_stop_ends_it_at_once(attempt, server):
     waits(attempt)
     attempt.start("true")
-    wait_until(lambda: "hook-started" in str(attempt.events), 30)
+    wait_until(lambda: "hook-started" in str(attempt.events), 120)
     attempt.signal(signal.SIGTERM)
     attempt.wait()
     assert attempt.report["stopped_by"] == "TERM"

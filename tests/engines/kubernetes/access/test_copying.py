@@ -150,7 +150,7 @@ def test_the_end_is_seen_only_with_the_report(copying):
     assert copying.session.next(0.5) is None
     assert "completed" not in (copying.here / "events.jsonl").read_text()
     (copying.there / "report.json").write_text("{}")
-    wait_until(lambda: (found := copying.session.next(1)) and found.ended, 30)
+    wait_until(lambda: (found := copying.session.next(1)) and found.ended, 120)
     assert copying.same()
     copying.end()
     assert copying.once().ended

@@ -78,7 +78,7 @@ def test_a_driver_that_takes_the_request_up_goes_on(scene, monkeypatch):
 
     def act() -> None:
         asked = lambda: (scene.anchor["metadata"].get("annotations") or {}).get(labels.REQUESTS)  # noqa: E731
-        wait_until(lambda: bool(asked()), 30)
+        wait_until(lambda: bool(asked()), 120)
         (request,) = json.loads(asked())
         pieces.write(LogPiece(0, log_facts.request_line(request["id"])))
 
