@@ -76,8 +76,8 @@ class SchedulerNews:
             "why": answer.reason,
             "text": answer.text,
             "until": answer.start,
+            "before": self._known,
         }
-        facts["before"] = self._known
         if answer.state != JobPhase.UNKNOWN:
             self._known = answer.state
         elif has_begun(self._run):  # since the cluster was asked last

@@ -11,14 +11,13 @@ from kedge.engines.base import Task
 from kedge.engines.cluster import barrier
 from kedge.engines.cluster.barrier import Peers
 from kedge.engines.cluster.member import Member
-from kedge.engines.cluster.settings import ClusterSettings
+from kedge.engines.cluster.settings import OWN_PAUSE_SEC, ClusterSettings
 from kedge.engines.cluster.waits import TaskWaits
 from kedge.engines.controller.states import Emit
 from kedge.link.frames import SharedValue
 from kedge.runs.job_events import JobEvent
 
 _COMING_SEC = 60.0  # for agents that are there, to find another controller
-_OWN_PAUSE_SEC = 5.0
 Whereabouts = Callable[[Task], str]
 
 
@@ -54,7 +53,7 @@ class Gate:
 
     def looked(self, late_sec: float) -> None:
         """It is looked at again, so much later than was due: if that is long, the job was suspended, or a disk hung."""
-        if late_sec > _OWN_PAUSE_SEC:
+        if late_sec > OWN_PAUSE_SEC:
             self._end += late_sec
 
     @property

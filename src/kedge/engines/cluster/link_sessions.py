@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from kedge.engines.base import Task
 from kedge.engines.cluster.link_session import LinkSession
 from kedge.engines.cluster.link_updates import Heard, Joined, LinkUpdate, Lost, Silent
+from kedge.engines.cluster.settings import OWN_PAUSE_SEC
 from kedge.link.messages import DEAD_SEC, HEARTBEAT_SEC, Hello
 from kedge.link.stream import LinkStream
 
 _NEVER = float("inf")
-_OWN_PAUSE_SEC = 5.0  # after so much more than was planned, this process has been suspended, or blocked by a disk
 _BACK_SEC = 30.0  # in which agents come back after that: meanwhile they have taken their connections for lost
 Key = tuple[int, Task]  # of a job attempt and a task
 
@@ -77,7 +77,7 @@ class LinkSessions:
     def wake(self, now: float) -> None:
         """`silence` is called again. If that is far too late, this process did not listen: that time does not count."""
         pause = now - self.due
-        if pause > _OWN_PAUSE_SEC:
+        if pause > OWN_PAUSE_SEC:
             for session in self._sessions.values():
                 session.heard = min(now, session.heard + pause + _BACK_SEC)
 

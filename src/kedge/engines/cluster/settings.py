@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+OWN_PAUSE_SEC = 5.0  # after so much more than was planned, this process has been suspended, or blocked by a disk
+
 
 class ClusterSettings(NamedTuple):
     """Times in seconds: `barrier_sec` for all tasks to be ready, and `barrier_note_sec` until a note says which are

@@ -41,7 +41,7 @@ def read(site: SlurmSite) -> Associations | None:
     """The associations of this user; None where none are needed, or where nobody tells."""
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
-        settings = cluster_facts.settings(site, _PATIENCE_SEC)
+        settings = cluster_facts.settings(site)
         enforced = {word.strip().lower() for word in settings.get("AccountingStorageEnforce", "").split(",")}
         if not enforced & _ENFORCED:
             return None

@@ -23,7 +23,6 @@ _COMMANDS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
 _INACTIVE = "accepts no jobs (inactive)"
 _CLOSED = {"drain": "accepts no new jobs (drain)", "inact": _INACTIVE, "inactive": _INACTIVE}
 _FEATURE = re.compile(r"[\w.-]+")
-_SETTINGS_SEC = 10.0
 _CHOOSERS = ("JobSubmitPlugins", "CliFilterPlugins")  # settings that name the site's plugins
 _OTHER_PLUGINS = frozenset({"", "(null)", "logging", "require_timelimit", "syslog", "throttle"})  # choose no partition
 _NOT_FOR_USERS = "Access/permission denied"  # with PrivateData=nodes, or partitions
@@ -60,7 +59,7 @@ def _is_chosen_by_site(site: SlurmSite) -> bool:
     """Whether plugins of the site may choose another partition for a job that names none. True if Slurm does not say:
     sbatch decides."""
     try:
-        settings = cluster_facts.settings(site, _SETTINGS_SEC)
+        settings = cluster_facts.settings(site)
     except SlurmError:
         return True
     names = ",".join(settings.get(name, "") for name in _CHOOSERS).split(",")

@@ -16,6 +16,7 @@ _PAIR = re.compile(r"(\w+)=(\S*)")
 _SOCKETS = re.compile(r"\([^)]*\)")
 _NUMBER = re.compile(r"[0-9]+")
 _SETTING = re.compile(r"^(\w+)\s*= (.*)$", re.MULTILINE)
+_SETTINGS_SEC = 10.0  # what depends on the answer must not hold up a job for long; sbatch checks again
 _NOBODY = frozenset({"", "ALL", "(null)", "N/A"})
 
 
@@ -60,9 +61,9 @@ def read(site: SlurmSite) -> dict[str, Partition]:
     return parse(rows, limits)
 
 
-def settings(site: SlurmSite, patience_sec: float) -> dict[str, str]:
+def settings(site: SlurmSite) -> dict[str, str]:
     """Slurm's configuration. SlurmError; SlurmSilent."""
-    said = commands.run(site, "scontrol", "show", "config", patience_sec=patience_sec)
+    said = commands.run(site, "scontrol", "show", "config", patience_sec=_SETTINGS_SEC)
     return {name: value.strip() for name, value in _SETTING.findall(said)}
 
 

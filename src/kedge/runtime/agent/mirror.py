@@ -48,9 +48,7 @@ class TaskMirror:
         self._folder, self._task_attempt, self._send, self._room = folder, task_attempt, send, room
         self._id, self._number = os.urandom(8).hex(), 0
         self._files: dict[str, MirroredFile] = {}  # by path
-        self._stored: dict[str, dict[str, Any]] | None = (
-            None  # what the controller has; None before it has reported that
-        )
+        self._stored: dict[str, dict[str, Any]] | None = None  # what the controller has, once it has reported that
         self._now = now
         self._finishing = False
         self._output_limit, self._output_parent = output_limit, output_parent or folder

@@ -17,12 +17,13 @@ _PATIENCE_SEC = 5.0
 _FACT = late_pattern(r"(?:^| )(JobState|Reason|Restarts|StartTime|PreemptTime)=(\S*)")
 _OF_KIND = {GoneKind.PREEMPTED: PREEMPTED, GoneKind.NODE_LOST: NODE_FAILURE}
 _BY_HAND = "the job was requeued (scontrol requeue)"
+_PREEMPTED, _TIME_IS_OVER = "preempted for another job", "the time limit of the allocation has passed"
 _WORDS = {  # for what Slurm says to steps: "STEP 7.0 ON n1 CANCELLED AT 2026-11-23T12:05:07 DUE TO PREEMPTION"
     "DUE TO JOB REQUEUE": _BY_HAND,
-    "DUE TO PREEMPTION": "preempted for another job",
-    "DUE TO TIME LIMIT": "the time limit of the allocation has passed",
+    "DUE TO PREEMPTION": _PREEMPTED,
+    "DUE TO TIME LIMIT": _TIME_IS_OVER,
 }
-_GRACE = "preempted for another job, with a grace time"
+_GRACE = f"{_PREEMPTED}, with a grace time"
 
 
 class AllocationEnd(NamedTuple):
@@ -63,7 +64,7 @@ def find_out(site: SlurmSite, here: SlurmAllocation, said: Collection[tuple[Gone
     if runs:
         return None  # a single step has ended, or only the batch script was signalled
     if kind == GoneKind.OUT_OF_TIME or facts.reason == "TimeLimit":
-        return AllocationEnd(GoneKind.OUT_OF_TIME, text or "the time limit of the allocation has passed")
+        return AllocationEnd(GoneKind.OUT_OF_TIME, text or _TIME_IS_OVER)
     if kind in (GoneKind.PREEMPTED, GoneKind.NODE_LOST, GoneKind.OUT_OF_MEMORY):
         return AllocationEnd(kind, text)
     return AllocationEnd(GoneKind.CANCELLED, text, _canceller(site, here.job))
