@@ -131,7 +131,7 @@ def test_suspended_processes_are_resumed_to_be_stopped(attempt):
 
 def test_a_second_stop_signal_kills_at_once(attempt):
     attempt.spec = attempt.spec._replace(stop=StopPolicy("TERM", NEVER))
-    attempt.start("trap 'touch told' TERM; touch ready; while true; do sleep 0.05 || true; done")
+    attempt.start("trap ': >told' TERM; touch ready; while true; do sleep 0.05 || true; done")
     attempt.wait_for("ready")
     attempt.signal(signal.SIGTERM)
     attempt.wait_for("told")
