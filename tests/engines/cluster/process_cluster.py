@@ -85,7 +85,6 @@ class ProcessCluster:
             if task not in self.absent:
                 orders = self._orders._replace(attempt=attempt, role=task.role, tokens=list(tokens[task.role]))
                 self._start(task, orders, self._nodes[number % len(self._nodes)])
-        self._write_record()
 
     def relaunch(self, task: Task, attempt: int, task_attempt: int, token: str) -> None:
         found = self.agents.get(task)
@@ -110,16 +109,19 @@ class ProcessCluster:
                 continue
             del self._patience[task]
             self._start(task, self._next.pop(task), self._nodes[0])
-            self._write_record()
 
     @property
     def due(self) -> float:
         return min(self._patience.values(), default=math.inf)
 
     def _write_record(self) -> None:
-        self._record.write_text(json.dumps([[*each.task, *each[1:]] for each in self.launched]))
+        fresh = self._record.with_suffix(".new")
+        fresh.write_text(json.dumps([[*each.task, *each[1:]] for each in self.launched]))
+        fresh.replace(self._record)
 
     def _start(self, task: Task, orders: AgentOrders, node: str) -> None:
+        """An agent gets its orders once it is recorded. One whose controller was killed before that ends without them:
+        no agent runs that the next controller does not know."""
         spec = importlib.util.find_spec("re2")
         assert spec
         assert spec.origin
@@ -134,13 +136,14 @@ class ProcessCluster:
                 start_new_session=True,
                 env={**os.environ, **self._variables, INDEX: str(task.task_index), NODE: node},
             )
-        assert process.stdin
-        with process.stdin as stdin:
-            write_all(stdin.fileno(), orders.line())
         found = processes.identify(process.pid)
         assert found
         process.returncode = 0  # it is reaped here, not by the module subprocess
         self._add(AgentProcess(task, orders.attempt, found.pid, found.start_time, orders.task_attempt))
+        self._write_record()
+        assert process.stdin
+        with process.stdin as stdin:
+            write_all(stdin.fileno(), orders.line())
 
     def _add(self, agent: AgentProcess) -> None:
         self.agents[agent.task] = agent
